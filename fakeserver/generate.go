@@ -1,0 +1,285 @@
+package fakeserver
+
+import (
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"example.com/tokpace/pkg/tokens"
+)
+
+// generateRequest holds what chat and text completions share.
+type generateRequest struct {
+	Model         string `json:"model"`
+	Stream        bool   `json:"stream"`
+	StreamOptions *struct {
+		IncludeUsage         bool `json:"include_usage"`
+		ContinuousUsageStats bool `json:"continuous_usage_stats"`
+	} `json:"stream_options"`
+	MaxTokens           *int `json:"max_tokens"`
+	MinTokens           int  `json:"min_tokens"`
+	IgnoreEOS           bool `json:"ignore_eos"`
+	N                   *int `json:"n"`
+	TruncatePromptToken *int `json:"truncate_prompt_tokens"`
+}
+
+// generation is a completion ready to be written.
+type generation struct {
+	choices int    // in all, prompts × n
+	tokens  int    // of each choice
+	finish  string // reason
+	usage   usage
+	prompts []int // tokens of each prompt, for the running usage
+	n       int   // choices per prompt
+
+	include, continuous bool // what stream_options asks for, unless usage is off
+}
+
+// usage is what an answer's usage object says.
+type usage struct {
+	prompt, output, cached, image int
+}
+
+// generation checks the common fields. sizes are the prompts' lengths; limit is max_tokens under any of its names.
+func (c *call) generation(r *generateRequest, limit *int, sizes []int, image int) (*generation, error) {
+	g := &generation{n: 1, prompts: sizes}
+	if r.StreamOptions != nil {
+		if !r.Stream {
+			return nil, badParam("stream_options", "Stream options can only be defined when `stream=True`.")
+		}
+		g.include = r.StreamOptions.IncludeUsage && c.cfg.Usage != UsageOff
+		g.continuous = g.include && r.StreamOptions.ContinuousUsageStats
+	}
+	if r.N != nil {
+		g.n = *r.N
+	}
+	if g.n < 1 || g.n > maxPlanned {
+		return nil, badParam("n", "n must be at least 1 and at most %d, got %d.", maxPlanned, g.n)
+	}
+	longest := 0
+	for _, size := range sizes {
+		switch {
+		case size < 1:
+			return nil, badRequest("The prompt cannot be empty")
+		case size >= c.cfg.MaxModelLen:
+			return nil, c.contextError(size)
+		}
+		longest = max(longest, size)
+		g.usage.prompt += size
+	}
+	if err := g.length(c, r, limit, longest); err != nil {
+		return nil, err
+	}
+	g.choices = g.n * len(sizes) // each is below 1<<26
+	if g.choices > maxPlanned || g.choices*g.tokens > maxPlanned {
+		return nil, badRequest("this server says at most %d tokens in one answer", maxPlanned)
+	}
+	g.usage.output = g.choices * g.tokens
+	g.usage.cached = min(c.cfg.CachedTokens, g.usage.prompt)
+	g.usage.image = image
+	return g, nil
+}
+
+// length decides how many tokens each choice says and why it stops: see Config.OutputTokens.
+func (g *generation) length(c *call, r *generateRequest, limit *int, longest int) error {
+	room := c.cfg.MaxModelLen - longest
+	switch {
+	case r.MinTokens < 0:
+		return badParam("min_tokens", "min_tokens must be greater than or equal to 0, got %d.", r.MinTokens)
+	case limit != nil && *limit < 1:
+		return badParam("max_tokens", "max_tokens must be at least 1, got %d.", *limit)
+	case limit != nil && *limit > room:
+		return badParam("max_tokens", "'max_tokens' or 'max_completion_tokens' is too large: %d. This model's maximum context length is %d tokens "+
+			"and your request has %d input tokens (%d > %d - %d).", *limit, c.cfg.MaxModelLen, longest, *limit, c.cfg.MaxModelLen, longest)
+	case r.MinTokens > room || limit != nil && r.MinTokens > *limit:
+		return badParam("min_tokens", "min_tokens must be less than or equal to max_tokens, got %d.", r.MinTokens)
+	}
+	natural := c.cfg.OutputTokens
+	if natural == 0 {
+		natural = defaultOutput
+	}
+	g.tokens, g.finish = max(natural, r.MinTokens), "stop"
+	if r.IgnoreEOS {
+		g.finish = "length"
+	}
+	if limit != nil && (r.IgnoreEOS || c.cfg.OutputTokens == 0 || *limit <= g.tokens) {
+		g.tokens, g.finish = *limit, "length"
+	}
+	if g.tokens > room {
+		g.tokens, g.finish = room, "length"
+	}
+	return nil
+}
+
+// words returns the source of a choice's tokens.
+func (c *call) words(choice int) *rand.PCG {
+	return rand.NewPCG(c.key, uint64(choice))
+}
+
+// appendWords appends n tokens of text; they need no escaping in JSON.
+func appendWords(b []byte, words *rand.PCG, n int) []byte {
+	for range n {
+		_, piece := tokens.Word(words.Uint64())
+		b = append(b, piece...)
+	}
+	return b
+}
+
+const pieceBytes = 5
+
+// chunkFormat is how one API writes the chunks of a stream. All parts are JSON fragments.
+type chunkFormat struct {
+	head     string // up to the list of choices, from "data: "
+	role     string // after a choice's index in the chunk that comes before token 0; "" = no such chunk
+	roleEnd  string // after the list of choices in that chunk
+	open     string // after a choice's index, up to the text of a token
+	running  string // after the text while more follows
+	finished string // after the text of the last token; the finish reason stands between these two
+	closing  string
+}
+
+// stream plans an event stream.
+func (c *call) stream(g *generation, f *chunkFormat) *Plan {
+	p := newPlan(200, "text/event-stream; charset=utf-8")
+	p.HeadersAt = c.cfg.Headers
+	p.InputTokens, p.OutputTokens, p.ImageTokens = g.usage.prompt, g.usage.output, g.usage.image
+
+	count := g.choices*(g.tokens+1) + 2
+	p.Events = make([]Event, 0, count)
+	w := chunkWriter{plan: p, buf: make([]byte, 0, c.streamBytes(g, f))}
+	words := make([]*rand.PCG, g.choices)
+	for i := range words {
+		words[i] = c.words(i)
+		if f.role != "" {
+			w.buf = append(w.buf, f.head...)
+			w.buf = strconv.AppendInt(w.buf, int64(i), 10)
+			w.buf = append(w.buf, f.role...)
+			w.buf = append(w.buf, f.roleEnd...)
+			w.end(c, g, i, 0, c.tokenAt(0))
+		}
+	}
+	for k := range g.tokens {
+		for i := range g.choices {
+			w.buf = append(w.buf, f.head...)
+			w.buf = strconv.AppendInt(w.buf, int64(i), 10)
+			w.buf = append(w.buf, f.open...)
+			w.buf = appendWords(w.buf, words[i], 1)
+			if k < g.tokens-1 {
+				w.buf = append(w.buf, f.running...)
+			} else {
+				w.buf = append(w.buf, f.finished...)
+				w.buf = append(w.buf, g.finish...)
+				w.buf = append(w.buf, f.closing...)
+			}
+			w.end(c, g, i, k+1, c.tokenAt(k))
+		}
+	}
+	last := c.tokenAt(g.tokens - 1)
+	if g.include && c.cfg.Usage == UsageOwnChunk {
+		w.buf = append(w.buf, f.head[:len(f.head)-len(firstChoice)]...)
+		w.buf = append(w.buf, "],"...)
+		w.buf = c.appendUsage(w.buf, g.usage, "")
+		w.buf = append(w.buf, "}\n\n"...)
+		w.event(last)
+	}
+	w.buf = append(w.buf, "data: [DONE]\n\n"...)
+	w.event(last)
+	return p
+}
+
+// firstChoice is what follows the bracket of the list of choices, up to the number of the choice.
+const firstChoice = `{"index":`
+
+// streamBytes estimates the size of a stream from above, so that its buffer never grows.
+func (c *call) streamBytes(g *generation, f *chunkFormat) int {
+	const slack = 40 // an index, a reason, the end of the event
+	event := len(f.head) + len(f.open) + pieceBytes + max(len(f.running), len(f.finished)+len(f.closing)) + slack
+	if g.continuous {
+		event += 120
+	}
+	role := len(f.head) + len(f.role) + len(f.roleEnd) + slack + 120
+	return g.choices*(g.tokens*event+role) + len(f.head) + 400
+}
+
+// chunkWriter appends events to one buffer and cuts it into the plan's events.
+type chunkWriter struct {
+	plan *Plan
+	buf  []byte
+	from int
+}
+
+// end finishes the chunk of a choice that has said n tokens so far, with running usage if asked for; usage inside the
+// last chunk with choices goes here too.
+func (w *chunkWriter) end(c *call, g *generation, choice, n int, at time.Duration) {
+	switch {
+	case g.include && c.cfg.Usage == UsageWithChoices && choice == g.choices-1 && n == g.tokens:
+		w.buf = append(w.buf, ',')
+		w.buf = c.appendUsage(w.buf, g.usage, "")
+	case g.continuous:
+		// As vLLM: the figures of this choice and its prompt alone.
+		w.buf = append(w.buf, ',')
+		w.buf = c.appendUsage(w.buf, usage{prompt: g.prompts[choice/g.n], output: n}, "")
+	}
+	w.buf = append(w.buf, "}\n\n"...)
+	w.event(at)
+}
+
+func (w *chunkWriter) event(at time.Duration) {
+	to := len(w.buf)
+	w.plan.Events = append(w.plan.Events, Event{At: at, Data: w.buf[w.from:to:to]})
+	w.from = to
+}
+
+// appendUsage appends a usage member without a comma. noDetails is put where the details are absent.
+func (c *call) appendUsage(b []byte, u usage, noDetails string) []byte {
+	b = append(b, `"usage":{"prompt_tokens":`...)
+	b = strconv.AppendInt(b, int64(u.prompt), 10)
+	b = append(b, `,"total_tokens":`...)
+	b = strconv.AppendInt(b, int64(u.prompt+u.output), 10)
+	b = append(b, `,"completion_tokens":`...)
+	b = strconv.AppendInt(b, int64(u.output), 10)
+	if c.cfg.PromptTokensDetails && u.cached+u.image > 0 {
+		b = append(b, `,"prompt_tokens_details":{`...)
+		if u.cached > 0 {
+			b = append(b, `"cached_tokens":`...)
+			b = strconv.AppendInt(b, int64(u.cached), 10)
+			if u.image > 0 {
+				b = append(b, ',')
+			}
+		}
+		if u.image > 0 {
+			b = append(b, `"image_tokens":`...)
+			b = strconv.AppendInt(b, int64(u.image), 10)
+		}
+		b = append(b, '}')
+	} else {
+		b = append(b, noDetails...)
+	}
+	return append(b, '}')
+}
+
+// nullDetails is what plain answers say where there are no details.
+const nullDetails = `,"prompt_tokens_details":null`
+
+// plain plans a completion that is not a stream; body is everything up to the usage.
+func (c *call) plain(g *generation, body []byte, tail string) *Plan {
+	if c.cfg.Usage != UsageOff {
+		body = append(body, ',')
+		body = c.appendUsage(body, g.usage, nullDetails)
+	}
+	p := c.jsonPlan(c.readyAt(g.tokens), append(body, tail...))
+	p.InputTokens, p.OutputTokens, p.ImageTokens = g.usage.prompt, g.usage.output, g.usage.image
+	return p
+}
+
+// appendHead appends the members that begin every object of an answer.
+func (c *call) appendHead(b []byte, prefix, object string) []byte {
+	b = append(b, `{"id":"`...)
+	b = append(b, c.id(prefix)...)
+	b = append(b, `","object":"`...)
+	b = append(b, object...)
+	b = append(b, `","created":`...)
+	b = strconv.AppendInt(b, c.created(), 10)
+	b = append(b, `,"model":`...)
+	return appendString(b, c.cfg.Model)
+}

@@ -1,0 +1,87 @@
+package client
+
+import (
+	"bytes"
+	"io"
+	"sync"
+	"time"
+)
+
+// arrivals is a body that knows when its bytes came.
+type arrivals struct {
+	r     io.Reader
+	start time.Time
+	at    time.Duration // of the last read that brought bytes or the end
+	n     int64         // bytes read
+
+	// What beginsWithJSON took is handed out by the next reads, with the
+	// stamp and the error it came with.
+	held   []byte
+	held1  [512]byte
+	err    error
+	peeked bool
+}
+
+func (a *arrivals) Read(p []byte) (int, error) {
+	if len(a.held) > 0 {
+		n := copy(p, a.held)
+		a.held = a.held[n:]
+		return n, nil
+	}
+	if a.err != nil {
+		return 0, a.err
+	}
+	return a.read(p)
+}
+
+func (a *arrivals) read(p []byte) (int, error) {
+	n, err := a.r.Read(p)
+	if n > 0 || err != nil {
+		a.at = time.Since(a.start)
+	}
+	a.n += int64(n)
+	return n, err
+}
+
+func (a *arrivals) stamp() time.Duration { return a.at }
+
+// beginsWithJSON reads until the first byte that is not white space (or a byte
+// order mark) and says whether it opens a JSON object or list.
+func (a *arrivals) beginsWithJSON() bool {
+	if !a.peeked {
+		a.peeked = true
+		buf := a.held1[:0]
+		for a.err == nil && len(buf) < cap(buf) && len(bytes.TrimLeft(buf, jsonLead)) == 0 {
+			var n int
+			n, a.err = a.read(buf[len(buf):cap(buf)])
+			buf = buf[:len(buf)+n]
+		}
+		a.held = buf
+	}
+	head := bytes.TrimLeft(a.held, jsonLead)
+	return len(head) > 0 && (head[0] == '{' || head[0] == '[')
+}
+
+const jsonLead = " \t\r\n\xef\xbb\xbf"
+
+// Buffers are pooled: their growth would otherwise be most of the allocated
+// bytes of a run, and none of it the server's.
+var (
+	buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+	pieces  = sync.Pool{New: func() any { p := make([]byte, 64<<10); return &p }}
+)
+
+// maxPooled keeps one huge answer from holding its memory for the whole run.
+const maxPooled = 1 << 20
+
+func getBuffer() *bytes.Buffer { return buffers.Get().(*bytes.Buffer) }
+
+func putBuffer(b *bytes.Buffer) {
+	if b.Cap() <= maxPooled {
+		b.Reset()
+		buffers.Put(b)
+	}
+}
+
+func getPiece() *[]byte  { return pieces.Get().(*[]byte) }
+func putPiece(p *[]byte) { pieces.Put(p) }

@@ -1,0 +1,361 @@
+// Package client performs one measured exchange: it sends a request, reads the
+// whole answer and says when what arrived. It stands between pkg/load, which
+// decides when to send, and pkg/api and pkg/sse, which know what bytes mean.
+//
+//	c := &client.Client{BaseURL: "http://127.0.0.1:8000/v1"}
+//	req, err := api.NewCompletion("my-model", "Once upon a time", api.Generation{MaxTokens: 64, Stream: true})
+//	if err != nil {
+//		return err
+//	}
+//	ex := c.Do(ctx, req)
+//	if !ex.OK {
+//		return ex.Error // a failure is a class inside the exchange
+//	}
+//	fmt.Println(ex.TTFT.V, ex.E2E.V, ex.OutputTokens.V)
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/http/httptrace"
+	"strings"
+	"sync"
+	"time"
+
+	"example.com/tokpace/pkg/api"
+)
+
+// DefaultTimeout is the time a request may take when Client.Timeout is zero.
+const DefaultTimeout = 10 * time.Minute
+
+// DefaultMaxBody limits a JSON answer when Client.MaxBody is zero, in bytes.
+// Binary vectors are not kept and have no limit.
+const DefaultMaxBody = 256 << 20
+
+// A Client sends requests to one server. It is safe for concurrent use; its
+// fields must not change once it is used.
+type Client struct {
+	// BaseURL is the server, with or without /v1 at its end.
+	BaseURL string
+	// Transport moves the bytes; nil means NewTransport(nil).
+	Transport http.RoundTripper
+	// Header is added to every request.
+	Header http.Header
+	// APIKey, when set, goes out as a bearer token. It appears in no record,
+	// message or error.
+	APIKey string
+	// Timeout limits one exchange from send to end of body; 0 means
+	// DefaultTimeout. There is always one: a body that never ends is a failure
+	// of class timeout, not a hang.
+	Timeout time.Duration
+	// MaxEvent and MaxBody limit one stream event and one JSON body, in bytes;
+	// 0 means sse.DefaultMaxEvent and DefaultMaxBody.
+	MaxEvent, MaxBody int
+	// CountTokens counts the tokens of generated text for answers without
+	// usage; nil leaves their output tokens unknown.
+	CountTokens func(text string) int
+	// DiscardText leaves generated text out of the exchanges.
+	DiscardText bool
+
+	once      sync.Once
+	transport http.RoundTripper
+	fresh     http.RoundTripper
+}
+
+// errTimeout is the cause by which a request's own time limit is told from the
+// caller's.
+var errTimeout = errors.New("request timeout")
+
+// Do performs one exchange. It always returns one, whatever happened, and only
+// after the answer's end or its failure.
+func (c *Client) Do(ctx context.Context, req *api.Request) *Exchange {
+	c.once.Do(c.init)
+	ex := &Exchange{Schema: Schema, API: req.API.Name, Stream: req.Stream}
+	url, err := api.JoinURL(c.BaseURL, req.Target())
+	if err != nil {
+		ex.fail(&api.Failure{Class: api.Connect, Message: err.Error()})
+		return ex
+	}
+	timeout := c.Timeout
+	if timeout <= 0 {
+		timeout = DefaultTimeout
+	}
+	run, cancel := context.WithTimeoutCause(ctx, timeout, errTimeout)
+	defer cancel()
+	x := &exchange{c: c, ex: ex, req: req, url: url, parent: ctx, ctx: run}
+	if f := x.do(); f != nil {
+		f.Message = c.redact(f.Message)
+		ex.fail(f)
+		return ex
+	}
+	ex.OK = true
+	return ex
+}
+
+// CloseIdleConnections closes the connections that no exchange uses.
+func (c *Client) CloseIdleConnections() {
+	c.once.Do(c.init)
+	type idler interface{ CloseIdleConnections() }
+	if t, ok := c.transport.(idler); ok {
+		t.CloseIdleConnections()
+	}
+}
+
+func (c *Client) init() {
+	c.transport = c.Transport
+	if c.transport == nil {
+		c.transport = NewTransport(nil)
+	}
+	c.fresh = c.transport
+	if t, ok := c.transport.(*http.Transport); ok {
+		clone := t.Clone()
+		clone.DisableKeepAlives = true
+		c.fresh = clone
+	}
+}
+
+// redact removes the client's secrets from words that came from elsewhere: some
+// servers repeat the key that they reject.
+func (c *Client) redact(s string) string {
+	secrets := []string{c.APIKey}
+	for name, values := range c.Header {
+		if secretHeader(name) {
+			for _, v := range values {
+				secrets = append(secrets, v, strings.TrimPrefix(v, "Bearer "))
+			}
+		}
+	}
+	for _, secret := range secrets {
+		if len(secret) >= 4 {
+			s = strings.ReplaceAll(s, secret, "[redacted]")
+		}
+	}
+	return s
+}
+
+func secretHeader(name string) bool {
+	name = strings.ToLower(name)
+	for _, word := range []string{"auth", "key", "token", "secret", "cookie", "password"} {
+		if strings.Contains(name, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// An exchange is one Do in progress.
+type exchange struct {
+	c      *Client
+	ex     *Exchange
+	req    *api.Request
+	url    string
+	parent context.Context
+	ctx    context.Context
+
+	start time.Time
+	trace *trace // of the last attempt
+}
+
+// A trace notes what the transport did for one attempt. The hooks run on other
+// goroutines, dials may outlive the attempt.
+type trace struct {
+	mu     sync.Mutex
+	asked  time.Time // connection asked for
+	got    time.Time // connection obtained
+	reused bool
+	answer bool // a byte of the answer was seen
+}
+
+func (t *trace) hooks() *httptrace.ClientTrace {
+	return &httptrace.ClientTrace{
+		GetConn: func(string) {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			t.asked = time.Now()
+		},
+		GotConn: func(info httptrace.GotConnInfo) {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			t.got, t.reused = time.Now(), info.Reused
+		},
+		GotFirstResponseByte: func() {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			t.answer = true
+		},
+	}
+}
+
+func (x *exchange) do() *api.Failure {
+	x.ex.Attempts = 1
+	resp, err := x.roundTrip(x.c.transport)
+	if err != nil && x.mayResend(err) {
+		x.ex.Attempts = 2
+		resp, err = x.roundTrip(x.c.fresh)
+	}
+	headers := time.Since(x.start)
+	if err != nil {
+		return x.transportFailure(err)
+	}
+	defer resp.Body.Close()
+	x.ex.Status = resp.StatusCode
+	x.ex.Headers = api.Some(headers)
+	x.trace.mu.Lock()
+	x.ex.ConnReused = x.trace.reused
+	if !x.trace.reused && !x.trace.got.IsZero() {
+		x.ex.Connect = api.Some(x.trace.got.Sub(x.trace.asked))
+	}
+	x.trace.mu.Unlock()
+
+	body := &arrivals{r: resp.Body, start: x.start}
+	defer func() { x.ex.BodyBytes = api.Some(body.n) }()
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		return x.statusFailure(resp, body)
+	}
+	return x.read(resp, body)
+}
+
+func (x *exchange) roundTrip(t http.RoundTripper) (*http.Response, error) {
+	x.trace = &trace{}
+	ctx := httptrace.WithClientTrace(x.ctx, x.trace.hooks())
+	hr, err := http.NewRequestWithContext(ctx, http.MethodPost, x.url, bytes.NewReader(x.req.Body))
+	if err != nil {
+		return nil, err
+	}
+	// net/http must not send a request again by itself: it would not be seen.
+	hr.GetBody = nil
+	hr.Header.Set("Content-Type", "application/json")
+	if x.req.Stream {
+		hr.Header.Set("Accept", "text/event-stream")
+	}
+	x.c.setHeader(hr, x.req.Header)
+	if x.start.IsZero() {
+		x.start = time.Now()
+		x.ex.Sent = x.start
+	}
+	return t.RoundTrip(hr)
+}
+
+// setHeader adds what goes out with every request; more wins over the client's
+// own header.
+func (c *Client) setHeader(hr *http.Request, more http.Header) {
+	hr.Header.Set("User-Agent", "tokpace")
+	if c.APIKey != "" {
+		hr.Header.Set("Authorization", "Bearer "+c.APIKey)
+	}
+	for _, h := range []http.Header{c.Header, more} {
+		for name, values := range h {
+			hr.Header[http.CanonicalHeaderKey(name)] = values
+		}
+	}
+	if host := hr.Header.Get("Host"); host != "" {
+		hr.Host = host
+	}
+}
+
+// mayResend reports whether err is the death of a reused connection before any
+// byte of an answer: the one case in which sending again is safe and needed,
+// since servers close idle connections whenever they like.
+func (x *exchange) mayResend(err error) bool {
+	x.trace.mu.Lock()
+	defer x.trace.mu.Unlock()
+	return x.ctx.Err() == nil && x.trace.reused && !x.trace.answer && connectionDied(err)
+}
+
+// read reads the body of a 2xx answer by what it is.
+func (x *exchange) read(resp *http.Response, body *arrivals) *api.Failure {
+	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	switch {
+	case x.req.Stream && media == "text/event-stream":
+		return x.readStream(body)
+	case x.req.Stream:
+		// Content types are wrong in practice. A JSON answer begins with a
+		// brace, and no line of an event stream does.
+		if !body.beginsWithJSON() {
+			return x.readStream(body)
+		}
+		x.ex.Warnings = append(x.ex.Warnings, "a stream was asked for, one JSON answer came")
+		return x.readPlain(body)
+	case media == "application/octet-stream" && x.req.API.HasVectors():
+		return x.readBinary(resp, body)
+	case api.IsBinary(x.req.Encoding) && !body.beginsWithJSON():
+		return x.readBinary(resp, body)
+	case api.IsBinary(x.req.Encoding):
+		x.ex.Warnings = append(x.ex.Warnings, fmt.Sprintf("encoding_format %s was asked for, JSON came", x.req.Encoding))
+	}
+	return x.readPlain(body)
+}
+
+func (x *exchange) readPlain(body *arrivals) *api.Failure {
+	buf := getBuffer()
+	defer putBuffer(buf)
+	limit := x.c.MaxBody
+	if limit <= 0 {
+		limit = DefaultMaxBody
+	}
+	_, err := buf.ReadFrom(io.LimitReader(body, int64(limit)+1))
+	if buf.Len() > limit {
+		return &api.Failure{Class: api.Malformed, Message: fmt.Sprintf("JSON body longer than the limit of %d bytes", limit)}
+	}
+	if err != nil {
+		return x.bodyFailure(err)
+	}
+	x.complete(body)
+	answer, f := api.Plain(x.req, buf.Bytes())
+	x.ex.take(answer, x.req)
+	if f != nil {
+		return f
+	}
+	if !x.ex.OutputTokens.Known && answer.Text+answer.Reasoning != "" {
+		x.countOutput(func(count func(string)) { count(answer.Reasoning); count(answer.Text) })
+	}
+	x.discardText()
+	return nil
+}
+
+// readBinary consumes the body in pieces and keeps none of them.
+func (x *exchange) readBinary(resp *http.Response, body *arrivals) *api.Failure {
+	piece := getPiece()
+	defer putPiece(piece)
+	for {
+		_, err := body.Read(*piece)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return x.bodyFailure(err)
+		}
+	}
+	x.complete(body)
+	metadata := resp.Header.Get(api.MetadataHeader)
+	answer, f := api.Binary(metadata, body.n)
+	x.ex.take(answer, x.req)
+	return f
+}
+
+// complete stops the clock of an answer that is not a stream.
+func (x *exchange) complete(body *arrivals) {
+	x.ex.BodyComplete = api.Some(body.at)
+	x.ex.E2E = x.ex.BodyComplete
+}
+
+// countOutput counts generated text when the server did not.
+func (x *exchange) countOutput(texts func(func(string))) {
+	if x.c.CountTokens == nil {
+		return
+	}
+	var n int64
+	texts(func(s string) { n += int64(x.c.CountTokens(s)) })
+	x.ex.OutputTokens, x.ex.OutputSource = api.Some(n), FromClient
+}
+
+func (x *exchange) discardText() {
+	if x.c.DiscardText {
+		x.ex.Text, x.ex.Reasoning, x.ex.ToolCalls = "", "", nil
+	}
+}

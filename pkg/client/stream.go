@@ -1,0 +1,140 @@
+package client
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"time"
+
+	"example.com/tokpace/pkg/api"
+	"example.com/tokpace/pkg/sse"
+)
+
+// A track is the output events of one choice: when the last one came, and the
+// gaps between them.
+type track struct {
+	choice int
+	last   time.Duration
+	gaps   []time.Duration
+}
+
+// readStream reads an event stream to its end.
+func (x *exchange) readStream(body *arrivals) *api.Failure {
+	st := api.NewStream(x.req.API)
+	f := x.readEvents(body, st)
+	answer := st.Answer()
+	x.ex.take(answer, x.req)
+	x.ex.Events = api.Some(st.Outputs())
+	if f == nil {
+		x.ex.TPOT = tpot(x.ex, answer.Usage.Output, st.FirstTokens())
+		if !answer.Usage.Output.Known {
+			x.countOutput(st.Texts)
+		}
+	}
+	x.discardText()
+	return f
+}
+
+// readEvents takes the times of a stream's events.
+func (x *exchange) readEvents(body *arrivals, st *api.Stream) *api.Failure {
+	events := sse.NewReader(body, body.stamp)
+	events.MaxEvent = x.c.MaxEvent
+	var (
+		tracks   []track
+		last     time.Duration
+		lastRead int
+		inRead   int
+		inBand   *api.Failure
+	)
+	for {
+		ev, err := events.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return x.streamFailure(err, inBand)
+		}
+		out, f := st.Event(ev.Data, ev.Type)
+		switch {
+		case f != nil && f.Class == api.Malformed && ev.Unterminated:
+			return &api.Failure{Class: api.Truncated, Message: "the stream ended inside an event: " + api.Snippet(ev.Data)}
+		case f != nil && f.Class == api.Malformed:
+			return f
+		case f != nil:
+			// The body is read to its end also after an in-band error, so
+			// that the connection can serve the next request.
+			inBand = f
+			continue
+		case len(out.Choices) == 0:
+			continue
+		}
+		if !x.ex.TTFT.Known {
+			x.ex.TTFT = api.Some(ev.At)
+		}
+		if out.Answer && !x.ex.FirstAnswer.Known {
+			x.ex.FirstAnswer = api.Some(ev.At)
+		}
+		last = ev.At
+		for _, choice := range out.Choices {
+			tracks = mark(tracks, choice, ev.At)
+		}
+		if ev.Read != lastRead {
+			lastRead, inRead = ev.Read, 0
+		}
+		if inRead++; inRead == 2 {
+			x.ex.MergedReads++
+		}
+	}
+	if inBand != nil {
+		return inBand
+	}
+	if f := st.End(); f != nil {
+		return f
+	}
+	x.ex.BodyComplete = api.Some(body.at)
+	if st.Outputs() > 0 {
+		x.ex.E2E = api.Some(last)
+		for _, t := range tracks {
+			x.ex.ITL = append(x.ex.ITL, t.gaps...)
+		}
+	}
+	return nil
+}
+
+// streamFailure classifies an error in the middle of a stream; an in-band error
+// that came before it is the cause.
+func (x *exchange) streamFailure(err error, inBand *api.Failure) *api.Failure {
+	var limit *sse.LimitError
+	switch {
+	case inBand != nil:
+		return inBand
+	case errors.As(err, &limit):
+		return &api.Failure{Class: api.Malformed, Message: limit.Error()}
+	}
+	return x.bodyFailure(err)
+}
+
+// mark notes an output event of a choice; tracks are in the order of choices.
+func mark(tracks []track, choice int, at time.Duration) []track {
+	i, found := slices.BinarySearchFunc(tracks, choice, func(t track, choice int) int { return t.choice - choice })
+	if !found {
+		return slices.Insert(tracks, i, track{choice: choice, last: at})
+	}
+	t := &tracks[i]
+	t.gaps = append(t.gaps, at-t.last)
+	t.last = at
+	return tracks
+}
+
+// tpot is (E2E − TTFT) / (output − tokens in the first output event), the
+// latter 1 unless a running usage told it; absent when the divisor is not
+// positive.
+func tpot(ex *Exchange, output, first api.Opt[int64]) Dur {
+	if !first.Known {
+		first = api.Some[int64](1)
+	}
+	if !ex.TTFT.Known || !output.Known || output.V <= first.V {
+		return Dur{}
+	}
+	return api.Some((ex.E2E.V - ex.TTFT.V) / time.Duration(output.V-first.V))
+}

@@ -1,0 +1,69 @@
+package client
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"sync"
+	"time"
+
+	"example.com/tokpace/pkg/api"
+)
+
+// warmTimeout bounds Warm when a server accepts fewer connections than asked.
+const warmTimeout = 10 * time.Second
+
+// Warm opens n connections and leaves them idle, so that the first exchanges of
+// a run do not count the making of connections. It sends n GET requests for
+// path, and holds each at its connection until all n have one; what the server
+// answers does not matter. A server that cannot be reached is no error here: the
+// exchanges will say so.
+func (c *Client) Warm(ctx context.Context, n int, path string) {
+	c.once.Do(c.init)
+	url, err := api.JoinURL(c.BaseURL, path)
+	if err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, warmTimeout)
+	defer cancel()
+	var (
+		mu      sync.Mutex
+		waiting = n
+		all     = make(chan struct{})
+		wg      sync.WaitGroup
+	)
+	arrive := func(k int) {
+		mu.Lock()
+		defer mu.Unlock()
+		if waiting > 0 {
+			if waiting -= k; waiting <= 0 {
+				close(all)
+			}
+		}
+	}
+	for range n {
+		wg.Go(func() {
+			req, err := c.get(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+				GotConn: func(httptrace.GotConnInfo) {
+					arrive(1)
+					select {
+					case <-all:
+					case <-ctx.Done():
+					}
+				},
+			}), url)
+			if err == nil {
+				var resp *http.Response
+				if resp, err = c.transport.RoundTrip(req); err == nil {
+					_, _ = io.CopyN(io.Discard, resp.Body, drain)
+					resp.Body.Close()
+				}
+			}
+			if err != nil {
+				arrive(n) // nobody waits for a connection that will not come
+			}
+		})
+	}
+	wg.Wait()
+}

@@ -1,0 +1,217 @@
+// Package harness joins the measurement to testing.B: it finds the target, runs
+// the load, and reports the metrics in the standard benchmark format, so that
+// benchstat can compare runs of different commits.
+//
+//	func TestMain(m *testing.M) { harness.Main(m) }
+//
+//	func BenchmarkChat(b *testing.B) {
+//		for _, n := range []int{1, 8} {
+//			b.Run(fmt.Sprintf("conc=%d", n), func(b *testing.B) {
+//				harness.Run(b, harness.Target{}, dataset.Chat{Input: 512, Output: 64, Stream: true}, load.Closed{N: n})
+//			})
+//		}
+//	}
+//
+// Without any setting the built-in fake server is measured. OPENAI_BASE_URL and
+// OPENAI_API_KEY name another; every setting is an environment variable
+// TOKPACE_…, listed by -help of a test binary whose package calls
+// RegisterFlags.
+package harness
+
+import (
+	"context"
+	"flag"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"example.com/tokpace/pkg/client"
+	"example.com/tokpace/pkg/dataset"
+	"example.com/tokpace/pkg/load"
+	"example.com/tokpace/pkg/metric"
+)
+
+// process is what holds for all benchmarks of the process.
+var process struct {
+	sync.Mutex
+	settings *settings
+	ctx      context.Context
+	ran      bool // a benchmark has come as far as sending
+}
+
+func currentSettings() (*settings, error) {
+	process.Lock()
+	defer process.Unlock()
+	if process.settings == nil {
+		s, err := environSettings()
+		if err != nil {
+			return nil, err
+		}
+		process.settings = s
+	}
+	return process.settings, nil
+}
+
+func currentContext() context.Context {
+	process.Lock()
+	defer process.Unlock()
+	if process.ctx == nil {
+		return context.Background()
+	}
+	return process.ctx
+}
+
+// OnFake reports whether the target is tokpace's own fake server, in this
+// process or another: benchmarks that need its behaviour ask first. It fails b
+// when the target does not answer.
+func OnFake(b *testing.B, t Target) bool {
+	b.Helper()
+	s, err := find(currentContext(), t)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return s.fake()
+}
+
+// Run measures a target: it sends the requests of d as l says until b has seen
+// enough, and reports the metrics of package metric.
+//
+// One operation is one request, and one iteration of b.Loop ends when one
+// request completes: with -benchtime=Nx exactly N requests are sent. ns/op is
+// the time from the first send to the last answer, divided by the requests; B/op
+// and allocs/op are over the same time, and reported only where the server runs
+// in this process too. Requests that fail beyond the setting max-fail (0) fail
+// the benchmark, which then prints no line.
+func Run(b *testing.B, t Target, d dataset.Dataset, l load.Closed) {
+	b.Helper()
+	ctx, cancel := context.WithCancel(currentContext())
+	defer cancel()
+	s, err := find(ctx, t)
+	if err != nil {
+		b.Fatal(err)
+	}
+	src, err := s.source(ctx, d)
+	if err != nil {
+		b.Fatal(err)
+	}
+	limit := requestLimit()
+	c := s.client(t.Header)
+	connections := max(l.N, 1)
+	if limit > 0 {
+		connections = min(connections, limit)
+	}
+	c.Warm(ctx, connections, "/v1/models")
+	process.Lock()
+	process.ran = true
+	process.Unlock()
+
+	if s.inProcess {
+		b.ReportAllocs()
+	}
+	var (
+		run    *load.Run
+		before runtime.MemStats
+		failed []*client.Exchange
+		seen   int
+	)
+	for b.Loop() {
+		if run == nil {
+			runtime.ReadMemStats(&before)
+			run = l.Start(ctx, c.Do, src, limit)
+		}
+		select {
+		case ex, ok := <-run.Done():
+			if !ok {
+				_, _, err := run.Wait()
+				b.Fatal(err)
+			}
+			seen++
+			if ex.OK {
+				continue
+			}
+			if failed = append(failed, ex); len(failed) > s.settings.maxFail {
+				run.Stop()
+				cancel()
+				run.Wait()
+				b.Fatal(metric.Failures(failed, seen))
+			}
+		case <-ctx.Done():
+			run.Stop()
+			run.Wait()
+			b.Fatal("interrupted")
+		}
+	}
+	run.Stop()
+	exchanges, elapsed, err := run.Wait()
+	var after runtime.MemStats
+	runtime.ReadMemStats(&after)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if ctx.Err() != nil {
+		b.Fatal("interrupted")
+	}
+	set := metric.Of(metric.Run{Exchanges: exchanges, Elapsed: elapsed})
+	if set.Failed > s.settings.maxFail {
+		b.Fatal(metric.Failures(exchanges, len(exchanges)))
+	}
+	report(b, set)
+	n := float64(len(exchanges))
+	b.ReportMetric(float64(elapsed)/n, "ns/op")
+	if s.inProcess {
+		b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/n, "B/op")
+		b.ReportMetric(float64(after.Mallocs-before.Mallocs)/n, "allocs/op")
+	}
+}
+
+// source prepares the requests of d for the server.
+func (s *server) source(ctx context.Context, d dataset.Dataset) (dataset.Source, error) {
+	words, err := s.vocabulary(ctx, d.API())
+	if err != nil {
+		return nil, err
+	}
+	src, err := d.Source(dataset.Env{
+		Model: s.model, Seed: s.settings.seed, IgnoreEOS: s.pinsLength(), Words: words,
+	})
+	if err != nil || s.settings.endpoint == "" {
+		return src, err
+	}
+	return endpointSource{src, s.settings.endpoint}, nil
+}
+
+// report prints what b's line may hold: a latency of 0 is left out, since
+// benchstat would read it as another unit and split the row.
+func report(b *testing.B, set metric.Set) {
+	b.Helper()
+	for _, v := range set.Values {
+		if v.V == 0 && strings.HasSuffix(v.Unit, "-ns") {
+			continue
+		}
+		b.ReportMetric(v.V, v.Unit)
+	}
+	if failures := set.Failed; failures > 0 {
+		b.Logf("%d of %d requests failed and are in no statistic", failures, failures+set.OK)
+	}
+	for _, note := range set.Notes {
+		b.Log(note)
+	}
+}
+
+// requestLimit is N of -benchtime=Nx, 0 when the benchmark is bounded by time.
+func requestLimit() int {
+	f := flag.Lookup("test.benchtime")
+	if f == nil {
+		return 0
+	}
+	count, ok := strings.CutSuffix(f.Value.String(), "x")
+	if !ok {
+		return 0
+	}
+	n, err := strconv.Atoi(count)
+	if err != nil {
+		return 0
+	}
+	return n
+}

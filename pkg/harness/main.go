@@ -1,0 +1,236 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"regexp"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"example.com/tokpace/pkg/metric"
+)
+
+// Exit codes of Main beside those of testing.
+const exitUsage = 2
+
+const usageLine = "usage: go test -bench PATTERN [-benchtime 1s|Nx]; settings are TOKPACE_… variables (-help lists them)"
+
+// Main is the body of a TestMain. It reads the settings, and when benchmarks
+// are asked for, checks before the first one that the pattern matches one and
+// that the target answers, prints what benchstat must know of the units, and
+// stops cleanly on an interrupt. It exits with 2 after one line on stderr when
+// something is wrong, else with the code of m.Run.
+func Main(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	if code, done := parseFlags(); done {
+		return code
+	}
+	set, err := environSettings()
+	if err != nil {
+		return complain(err)
+	}
+	process.Lock()
+	process.settings = set
+	process.Unlock()
+	pattern := flagValue("test.bench")
+	if pattern == "" || flagValue("test.list") != "" {
+		return m.Run()
+	}
+	defer closeServers()
+	if err := checkPattern(m, pattern); err != nil {
+		return complain(err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// A second interrupt ends the process at once.
+	context.AfterFunc(ctx, stop)
+	process.Lock()
+	process.ctx = ctx
+	process.Unlock()
+	s, err := find(ctx, Target{})
+	if err != nil {
+		return complain(err)
+	}
+	printHeader(os.Stdout, s)
+	code := m.Run()
+	process.Lock()
+	ran := process.ran
+	process.Unlock()
+	switch {
+	case ctx.Err() != nil:
+		return max(code, 1)
+	case code == 0 && !ran:
+		return complain(fmt.Errorf("-bench %q matches no benchmark of this package below the first level", pattern))
+	}
+	return code
+}
+
+func complain(err error) int {
+	fmt.Fprintf(os.Stderr, "tokpace: %v\n", err)
+	return exitUsage
+}
+
+// parseFlags parses the command line so that a mistake ends in one line.
+func parseFlags() (code int, done bool) {
+	if flag.Parsed() {
+		return 0, false
+	}
+	cl := flag.CommandLine
+	cl.Usage = func() { fmt.Fprintln(cl.Output(), usageLine) }
+	cl.Init(os.Args[0], flag.ContinueOnError)
+	cl.SetOutput(io.Discard)
+	err := cl.Parse(os.Args[1:])
+	cl.SetOutput(nil)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		cl.SetOutput(os.Stdout)
+		cl.Usage()
+		cl.PrintDefaults()
+		return 0, true
+	case err != nil:
+		return complain(fmt.Errorf("%w; %s", err, usageLine)), true
+	}
+	return 0, false
+}
+
+func flagValue(name string) string {
+	f := flag.Lookup(name)
+	if f == nil {
+		return ""
+	}
+	return f.Value.String()
+}
+
+// checkPattern fails when no benchmark's name matches the first level of
+// -bench: testing itself would pass without having measured anything.
+func checkPattern(m *testing.M, pattern string) error {
+	names, err := benchmarks(m)
+	if err != nil {
+		return err
+	}
+	for _, alternative := range splitPattern(pattern, '|') {
+		re, err := regexp.Compile(splitPattern(alternative, '/')[0])
+		if err != nil {
+			return fmt.Errorf("-bench %q: %w", pattern, err)
+		}
+		for _, name := range names {
+			if re.MatchString(name) {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("-bench %q matches no benchmark: choose among %s", pattern, strings.Join(names, ", "))
+}
+
+// benchmarks lists the benchmarks' names, by having m list them.
+func benchmarks(m *testing.M) ([]string, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout := os.Stdout
+	os.Stdout = w
+	listed := make(chan string)
+	go func() {
+		text, _ := io.ReadAll(r)
+		listed <- string(text)
+	}()
+	_ = flag.Set("test.list", "^Benchmark")
+	m.Run()
+	_ = flag.Set("test.list", "")
+	os.Stdout = stdout
+	w.Close()
+	defer r.Close()
+	var names []string
+	for _, name := range strings.Fields(<-listed) {
+		if strings.HasPrefix(name, "Benchmark") {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// splitPattern splits a pattern of -bench as package testing does: not inside
+// brackets or parentheses.
+func splitPattern(s string, sep byte) []string {
+	var parts []string
+	class, group, start := 0, 0, 0
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '\\':
+			i++
+		case c == '[':
+			class++
+		case c == ']' && class > 0:
+			class--
+		case c == '(' && class == 0:
+			group++
+		case c == ')' && class == 0:
+			group--
+		case c == sep && class == 0 && group == 0:
+			parts = append(parts, s[start:i])
+			start = i + 1
+		}
+	}
+	return append(parts, s[start:])
+}
+
+// printHeader prints what tools must know of the units. What varies from run to
+// run goes into comment lines: as a "key: value" line it would make benchstat
+// put each run into a table of its own.
+func printHeader(w io.Writer, s *server) {
+	fmt.Fprintf(w, "harness-metrics: %s\n", metric.Version)
+	for _, u := range metric.Units() {
+		line := "Unit " + u.Name
+		if u.Better != "" {
+			line += " better=" + u.Better
+		}
+		if u.Exact && s.fake() {
+			line += " assume=exact"
+		}
+		if strings.Contains(line, "=") {
+			fmt.Fprintln(w, line)
+		}
+	}
+	target := s.name()
+	switch {
+	case s.builtIn && s.settings.target == "fake":
+		target += " server (chosen by TOKPACE_TARGET)"
+	case s.builtIn:
+		target += " server (neither TOKPACE_BASE_URL nor OPENAI_BASE_URL is set)"
+	default:
+		if s.version != "" {
+			target += ", version " + s.version
+		}
+	}
+	fmt.Fprintf(w, "# target: %s\n# model: %s\n# seed: %d\n", target, s.model, s.settings.seed)
+	host, _ := os.Hostname()
+	fmt.Fprintf(w, "# host: %s, %s, GOMAXPROCS %d\n", host, runtime.Version(), runtime.GOMAXPROCS(0))
+	if commit := commit(); commit != "" {
+		fmt.Fprintf(w, "# commit: %s\n", commit)
+	}
+	fmt.Fprintf(w, "# date: %s\n", time.Now().UTC().Format(time.RFC3339))
+}
+
+// commit names the checked-out commit, "" outside a repository.
+func commit() string {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty", "--abbrev=12").Output()
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(out))
+}

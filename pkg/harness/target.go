@@ -1,0 +1,268 @@
+package harness
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"example.com/tokpace/fakeserver"
+	"example.com/tokpace/pkg/api"
+	"example.com/tokpace/pkg/client"
+	"example.com/tokpace/pkg/dataset"
+	"example.com/tokpace/pkg/memnet"
+	"example.com/tokpace/pkg/tokens"
+)
+
+// A Target is the server that a benchmark measures. The zero Target is the one
+// that the settings name: a base URL, or else the built-in fake server.
+type Target struct {
+	// URL is the server's base URL, with or without /v1 at its end; empty
+	// means the one of the settings.
+	URL string
+	// Model is the model to ask for; empty means the one of the settings, else
+	// the first that the server lists.
+	Model string
+	// Header is added to every request.
+	Header http.Header
+	// InProcess says that the server at URL runs in this process, so that
+	// B/op and allocs/op count what whole requests cost, server included.
+	InProcess bool
+}
+
+// FakeConfig is the configuration of the built-in fake server, and the default
+// of `tokpace fake`: a short schedule, so that a change of a millisecond shows.
+func FakeConfig() fakeserver.Config {
+	return fakeserver.Config{
+		TTFT:                5 * time.Millisecond,
+		ITL:                 time.Millisecond,
+		PromptTokensDetails: true,
+	}
+}
+
+// checkTimeout bounds the questions to a server before a benchmark.
+const checkTimeout = 10 * time.Second
+
+// fakeOwner is the owned_by of the fake server's models.
+const fakeOwner = "tokpace-fake"
+
+// A server is a target that has answered.
+type server struct {
+	baseURL   string
+	transport http.RoundTripper
+	settings  *settings
+	model     string
+	owner     string
+	version   string
+	builtIn   bool
+	inProcess bool
+	close     func()
+
+	mu    sync.Mutex
+	words map[*api.API]dataset.Vocabulary
+}
+
+func (s *server) fake() bool { return s.owner == fakeOwner }
+
+// client is a client of the server that sends h with every request.
+func (s *server) client(h http.Header) *client.Client {
+	header := s.settings.header.Clone()
+	for name, values := range h {
+		if header == nil {
+			header = http.Header{}
+		}
+		header[http.CanonicalHeaderKey(name)] = values
+	}
+	c := &client.Client{
+		BaseURL:     s.baseURL,
+		Transport:   s.transport,
+		Header:      header,
+		APIKey:      s.settings.apiKey,
+		Timeout:     s.settings.timeout,
+		DiscardText: true,
+	}
+	if s.fake() {
+		c.CountTokens = tokens.Count
+	}
+	return c
+}
+
+// servers holds the servers that have answered, so that each is asked once.
+var servers struct {
+	sync.Mutex
+	m map[[2]string]*server
+}
+
+// find returns the server of a target, asking it on the first call.
+func find(ctx context.Context, t Target) (*server, error) {
+	set, err := currentSettings()
+	if err != nil {
+		return nil, err
+	}
+	if t.URL == "" {
+		t.URL = set.baseURL
+	}
+	if t.Model == "" {
+		t.Model = set.model
+	}
+	servers.Lock()
+	defer servers.Unlock()
+	key := [2]string{t.URL, t.Model}
+	if s := servers.m[key]; s != nil {
+		return s, nil
+	}
+	s := &server{settings: set, baseURL: t.URL, model: t.Model, inProcess: t.InProcess}
+	if t.URL == "" {
+		err = s.startFake()
+	} else {
+		err = s.remote()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := s.ask(ctx); err != nil {
+		s.close()
+		return nil, err
+	}
+	if servers.m == nil {
+		servers.m = map[[2]string]*server{}
+	}
+	servers.m[key] = s
+	return s, nil
+}
+
+// closeServers ends the built-in fake and the idle connections.
+func closeServers() {
+	servers.Lock()
+	defer servers.Unlock()
+	for _, s := range servers.m {
+		s.close()
+	}
+	servers.m = nil
+}
+
+// startFake starts the built-in fake server. Its requests cross no socket: the
+// kernel's network stack is not what is measured.
+func (s *server) startFake() error {
+	srv, err := fakeserver.New(FakeConfig())
+	if err != nil {
+		return err
+	}
+	l := memnet.Listen()
+	go func() { _ = srv.Serve(l) }()
+	transport := client.NewTransport(l.DialContext)
+	s.baseURL, s.transport = "http://built-in.invalid", transport
+	s.builtIn, s.inProcess = true, true
+	s.close = func() {
+		transport.CloseIdleConnections()
+		srv.Close()
+	}
+	return nil
+}
+
+func (s *server) remote() error {
+	u, err := api.CheckBaseURL(s.baseURL)
+	if err != nil {
+		return err
+	}
+	if !s.settings.allowRemote && !isLoopback(u.Hostname()) {
+		return fmt.Errorf("%s is not this machine: set TOKPACE_ALLOW_REMOTE=1 if you mean to load it, or TOKPACE_TARGET=fake to use the built-in fake", u.Host)
+	}
+	transport := client.NewTransport(nil)
+	s.transport = transport
+	s.close = transport.CloseIdleConnections
+	return nil
+}
+
+func isLoopback(host string) bool {
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+// ask asks the server for its models and its version.
+func (s *server) ask(ctx context.Context) error {
+	if s.settings.skipCheck {
+		if s.model == "" {
+			return errors.New("TOKPACE_SKIP_CHECK needs TOKPACE_MODEL, since the server is not asked for its models")
+		}
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	c := s.client(nil)
+	where := s.name() + "/v1/models"
+	status, body, err := c.Get(ctx, "/v1/models")
+	var list struct {
+		Data []struct {
+			ID    string `json:"id"`
+			Owner string `json:"owned_by"`
+		} `json:"data"`
+	}
+	switch {
+	case ctx.Err() == context.DeadlineExceeded:
+		return fmt.Errorf("%s did not answer within %v: is the server up?", where, checkTimeout)
+	case err != nil:
+		return fmt.Errorf("cannot reach %s: %s: is the server up, and the base URL right?", where, api.Snippet([]byte(err.Error())))
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		return fmt.Errorf("%s answered %d: set OPENAI_API_KEY to a key that the server accepts", where, status)
+	case status != http.StatusOK:
+		return fmt.Errorf("%s answered %d: is the base URL right? (a server without a model list: set TOKPACE_SKIP_CHECK=1 and TOKPACE_MODEL)", where, status)
+	case json.Unmarshal(body, &list) != nil || len(list.Data) == 0:
+		return fmt.Errorf("%s answered with no list of models: is the base URL right? (a server without one: set TOKPACE_SKIP_CHECK=1 and TOKPACE_MODEL)", where)
+	}
+	names := make([]string, len(list.Data))
+	for i, m := range list.Data {
+		names[i] = m.ID
+	}
+	i := 0
+	if s.model != "" {
+		if i = slices.Index(names, s.model); i < 0 {
+			shown := names[:min(len(names), 8)]
+			return fmt.Errorf("%s has no model %q: it lists %s (a model that it does not list: set TOKPACE_SKIP_CHECK=1)", s.name(), s.model, strings.Join(shown, ", "))
+		}
+	}
+	s.model, s.owner = names[i], list.Data[i].Owner
+	if status, body, err := c.Get(ctx, "/version"); err == nil && status == http.StatusOK {
+		var v struct {
+			Version string `json:"version"`
+		}
+		if json.Unmarshal(body, &v) == nil {
+			s.version = api.Snippet([]byte(v.Version))
+		}
+	}
+	return nil
+}
+
+// name is the server's address for messages, without secrets.
+func (s *server) name() string {
+	if s.builtIn {
+		return "built-in fake"
+	}
+	u, err := url.Parse(s.baseURL)
+	if err != nil {
+		return "the server"
+	}
+	return strings.TrimSuffix(strings.TrimRight(api.RedactURL(u), "/"), "/v1")
+}
+
+// pinsLength reports whether the server understands ignore_eos. Others may
+// reject a request for a field that they do not know.
+func (s *server) pinsLength() bool {
+	switch s.settings.ignoreEOS {
+	case "true":
+		return true
+	case "false":
+		return false
+	}
+	return slices.Contains([]string{fakeOwner, "vllm", "sglang"}, s.owner)
+}

@@ -1,0 +1,132 @@
+// Package load decides when requests are sent, and gathers what came of them.
+//
+// A closed loop keeps N requests in flight: the next is sent when one ends, so
+// the server's speed sets the rate.
+//
+//	run := load.Closed{N: 8}.Start(ctx, c.Do, source, 100)
+//	for range 100 {
+//		ex := <-run.Done() // one receive per request
+//	}
+//	exchanges := run.Wait()
+package load
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"example.com/tokpace/pkg/api"
+	"example.com/tokpace/pkg/client"
+	"example.com/tokpace/pkg/dataset"
+)
+
+// Closed is a closed loop with N requests in flight; N below 1 means 1.
+type Closed struct {
+	N int
+}
+
+// Do performs one exchange; (*client.Client).Do is one.
+type Do func(ctx context.Context, req *api.Request) *client.Exchange
+
+// A Run is a load in progress.
+type Run struct {
+	done    chan *client.Exchange
+	stopped chan struct{}
+	stop    sync.Once
+
+	mu        sync.Mutex
+	exchanges []*client.Exchange
+	first     time.Time // first send
+	last      time.Time // end of the last answer
+	err       error
+}
+
+// Start begins sending the requests of src, from its first on, and returns at
+// once. At most limit requests are sent; limit 0 means until Stop. Requests that
+// src cannot build stop the run with an error.
+func (l Closed) Start(ctx context.Context, do Do, src dataset.Source, limit int) *Run {
+	n := max(l.N, 1)
+	r := &Run{done: make(chan *client.Exchange, n), stopped: make(chan struct{})}
+	if limit > 0 {
+		n = min(n, limit)
+	}
+	// Requests are built ahead of their send: building a large one between two
+	// exchanges would lower the load without showing anywhere.
+	ready := make(chan *api.Request, n)
+	go func() {
+		defer close(ready)
+		for i := 0; limit <= 0 || i < limit; i++ {
+			req, err := src.Request(i)
+			if err != nil {
+				r.fail(fmt.Errorf("request %d: %w", i, err))
+				return
+			}
+			select {
+			case ready <- req:
+			case <-r.stopped:
+				return
+			}
+		}
+	}()
+	var senders sync.WaitGroup
+	for range n {
+		senders.Go(func() {
+			for req := range ready {
+				select {
+				case <-r.stopped:
+					return
+				default:
+				}
+				ex := do(ctx, req)
+				r.keep(ex, time.Now())
+				r.done <- ex
+			}
+		})
+	}
+	go func() {
+		senders.Wait()
+		r.Stop() // the builder may still be waiting
+		close(r.done)
+	}()
+	return r
+}
+
+func (r *Run) keep(ex *client.Exchange, end time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.exchanges = append(r.exchanges, ex)
+	if !ex.Sent.IsZero() && (r.first.IsZero() || ex.Sent.Before(r.first)) {
+		r.first = ex.Sent
+	}
+	if end.After(r.last) {
+		r.last = end
+	}
+}
+
+func (r *Run) fail(err error) {
+	r.Stop()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err == nil {
+		r.err = err
+	}
+}
+
+// Done delivers each exchange when it has ended. It must be received from until
+// Wait, which takes the rest; it is closed after the last one.
+func (r *Run) Done() <-chan *client.Exchange { return r.done }
+
+// Stop makes the run send nothing more. Requests in flight go on.
+func (r *Run) Stop() { r.stop.Do(func() { close(r.stopped) }) }
+
+// Wait waits for the requests in flight, and returns all exchanges in the order
+// of their ends, the time from the first send to the last end, and the error
+// that stopped the run, if one did. It does not stop the run by itself.
+func (r *Run) Wait() (exchanges []*client.Exchange, elapsed time.Duration, err error) {
+	for range r.done {
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.exchanges, r.last.Sub(r.first), r.err
+}

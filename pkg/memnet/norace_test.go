@@ -1,0 +1,5 @@
+//go:build !race
+
+package memnet_test
+
+const raceEnabled = false

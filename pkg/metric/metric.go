@@ -1,0 +1,223 @@
+// Package metric defines the metrics: what a set of exchanges amounts to, under
+// which unit, and which direction is better. It knows nothing of testing.B; the
+// harness prints what this package returns.
+//
+//	set := metric.Of(metric.Run{Exchanges: exchanges, Elapsed: elapsed})
+//	for _, v := range set.Values {
+//		b.ReportMetric(v.V, v.Unit)
+//	}
+//	for _, note := range set.Notes {
+//		b.Log(note)
+//	}
+//
+// The definitions carry a version. Numbers of different versions must not be
+// compared, and the harness prints the version with every result.
+package metric
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"example.com/tokpace/pkg/api"
+	"example.com/tokpace/pkg/client"
+)
+
+// Version names the definitions of this package.
+const Version = "v1"
+
+// A Run is what was measured: all exchanges of one benchmark run, failed ones
+// included.
+type Run struct {
+	Exchanges []*client.Exchange
+	// Elapsed is the time from the first send to the last answer's end.
+	Elapsed time.Duration
+}
+
+// A Value is one metric of a run. It is finite.
+type Value struct {
+	Unit string
+	V    float64
+}
+
+// A Set is the metrics of a run.
+type Set struct {
+	// Values holds the metrics that exist, in the order of Units. Statistics
+	// are over successful exchanges only; a metric without data is left out.
+	// Zeros are kept: leaving a zero latency out is up to who prints.
+	Values []Value
+	// Notes are remarks for people: what was left out and why.
+	Notes []string
+	// OK and Failed count exchanges.
+	OK, Failed int
+
+	thin []string // latencies with too few samples for a p99
+}
+
+// Of computes the metrics of a run.
+func Of(r Run) Set {
+	var s Set
+	ok := make([]*client.Exchange, 0, len(r.Exchanges))
+	for _, ex := range r.Exchanges {
+		if ex.OK {
+			ok = append(ok, ex)
+		}
+	}
+	s.OK, s.Failed = len(ok), len(r.Exchanges)-len(ok)
+	for _, l := range latencies {
+		s.latency(l, ok)
+	}
+	if len(s.thin) > 0 {
+		s.note("p99 of fewer than %d samples is just the largest: %s", p99Samples, strings.Join(s.thin, ", "))
+	}
+	for _, c := range counts {
+		s.count(c, ok)
+	}
+	s.rates(r, ok)
+	return s
+}
+
+func (s *Set) add(unit string, v float64) {
+	s.Values = append(s.Values, Value{Unit: unit, V: v})
+}
+
+func (s *Set) note(format string, args ...any) {
+	s.Notes = append(s.Notes, fmt.Sprintf(format, args...))
+}
+
+// A latency is one kind of time span; p99 says whether the tail is a metric.
+type latency struct {
+	name string
+	p99  bool
+	get  func(*client.Exchange) client.Dur
+}
+
+// itlName is the one latency of which an exchange has many.
+const itlName = "itl"
+
+var latencies = []latency{
+	{"body-complete", true, func(ex *client.Exchange) client.Dur { return ex.BodyComplete }},
+	{"e2e", true, func(ex *client.Exchange) client.Dur { return ex.E2E }},
+	{"headers", false, func(ex *client.Exchange) client.Dur { return ex.Headers }},
+	{itlName, true, nil},
+	{"tpot", true, func(ex *client.Exchange) client.Dur { return ex.TPOT }},
+	{"ttft", true, func(ex *client.Exchange) client.Dur { return ex.TTFT }},
+}
+
+// p99Samples is how many samples a p99 needs to be more than the maximum.
+const p99Samples = 100
+
+func (s *Set) latency(l latency, ok []*client.Exchange) {
+	var samples []time.Duration
+	for _, ex := range ok {
+		if l.name == itlName {
+			samples = append(samples, ex.ITL...)
+		} else if d := l.get(ex); d.Known {
+			samples = append(samples, d.V)
+		}
+	}
+	if len(samples) == 0 {
+		return
+	}
+	slices.Sort(samples)
+	s.add(l.name+"-p50-ns", float64(Percentile(samples, 50)))
+	if !l.p99 {
+		return
+	}
+	s.add(l.name+"-p99-ns", float64(Percentile(samples, 99)))
+	if len(samples) < p99Samples {
+		s.thin = append(s.thin, fmt.Sprintf("%s %d", l.name, len(samples)))
+	}
+}
+
+// Percentile is the nearest-rank percentile of sorted samples: the one with
+// rank ceil(percent/100 · n), computed in integers. It is always one of the
+// samples. samples must not be empty, percent must be in 1 … 100.
+func Percentile(samples []time.Duration, percent int) time.Duration {
+	rank := (len(samples)*percent + 99) / 100
+	return samples[rank-1]
+}
+
+// A count is a whole number of each exchange.
+type count struct {
+	name   string
+	unit   string // name + unit, or name + "-mean" + unit
+	source string // "" where only the server can know
+	get    func(*client.Exchange) (api.Opt[int64], string)
+}
+
+var counts = []count{
+	{"body-B", "/op", "", func(ex *client.Exchange) (api.Opt[int64], string) { return ex.BodyBytes, "" }},
+	{"cached-tok", "/op", "", func(ex *client.Exchange) (api.Opt[int64], string) { return ex.CachedTokens, "" }},
+	{"client-input-tok", "/op", client.FromClient, input},
+	{"client-output-tok", "/op", client.FromClient, output},
+	{"events", "/op", "", func(ex *client.Exchange) (api.Opt[int64], string) {
+		return api.Opt[int64]{V: int64(ex.Events.V), Known: ex.Events.Known}, ""
+	}},
+	{"image-tok", "/op", "", func(ex *client.Exchange) (api.Opt[int64], string) { return ex.ImageTokens, "" }},
+	{"input-tok", "/op", client.FromServer, input},
+	{"output-tok", "/op", client.FromServer, output},
+}
+
+func input(ex *client.Exchange) (api.Opt[int64], string)  { return ex.InputTokens, ex.InputSource }
+func output(ex *client.Exchange) (api.Opt[int64], string) { return ex.OutputTokens, ex.OutputSource }
+
+// count reports a count under its plain unit when all exchanges agree, as a
+// mean when they do not, and not at all when some of them lack it: losing a
+// server's usage must become a missing row, not a slightly different number.
+func (s *Set) count(c count, ok []*client.Exchange) {
+	var (
+		sum   int64
+		known int
+		first int64
+		same  = true
+	)
+	for _, ex := range ok {
+		v, source := c.get(ex)
+		if !v.Known || source != c.source {
+			continue
+		}
+		if known == 0 {
+			first = v.V
+		}
+		same = same && v.V == first
+		sum += v.V
+		known++
+	}
+	switch {
+	case known == 0:
+	case known < len(ok):
+		s.note("%s%s: left out, since only %d of %d answers have it", c.name, c.unit, known, len(ok))
+	case same:
+		s.add(c.name+c.unit, float64(first))
+	default:
+		s.add(c.name+"-mean"+c.unit, float64(sum)/float64(known))
+	}
+}
+
+// rates are per second of Elapsed; token rates exist only where every answer
+// has the server's own count.
+func (s *Set) rates(r Run, ok []*client.Exchange) {
+	if len(r.Exchanges) == 0 {
+		return
+	}
+	if seconds := r.Elapsed.Seconds(); seconds > 0 && len(ok) > 0 {
+		for _, t := range []struct {
+			unit string
+			get  func(*client.Exchange) (api.Opt[int64], string)
+		}{{"input-tok/s", input}, {"output-tok/s", output}} {
+			var sum int64
+			all := true
+			for _, ex := range ok {
+				v, source := t.get(ex)
+				all = all && v.Known && source == client.FromServer
+				sum += v.V
+			}
+			if all {
+				s.add(t.unit, float64(sum)/seconds)
+			}
+		}
+	}
+	s.add("ok/op", float64(len(ok))/float64(len(r.Exchanges)))
+}

@@ -1,0 +1,35 @@
+package metric
+
+import (
+	"cmp"
+	"slices"
+)
+
+// A Unit is what tools that read benchmark output must know about a unit.
+type Unit struct {
+	Name   string
+	Better string // "lower", "higher", or "" where neither is
+	// Exact says that a deterministic server gives the same value always.
+	Exact bool
+}
+
+// Units lists the units of this package's metrics, sorted by name.
+func Units() []Unit {
+	var units []Unit
+	for _, l := range latencies {
+		units = append(units, Unit{Name: l.name + "-p50-ns", Better: "lower"})
+		if l.p99 {
+			units = append(units, Unit{Name: l.name + "-p99-ns", Better: "lower"})
+		}
+	}
+	for _, c := range counts {
+		units = append(units, Unit{Name: c.name + c.unit, Exact: true})
+	}
+	units = append(units,
+		Unit{Name: "input-tok/s", Better: "higher"},
+		Unit{Name: "output-tok/s", Better: "higher"},
+		Unit{Name: "ok/op", Better: "higher", Exact: true},
+	)
+	slices.SortFunc(units, func(a, b Unit) int { return cmp.Compare(a.Name, b.Name) })
+	return units
+}

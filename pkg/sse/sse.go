@@ -1,0 +1,267 @@
+// Package sse reads event streams (text/event-stream): bytes in, events with
+// their arrival times out. It sits at the bottom of the measuring path: pkg/api
+// gives the events their meaning, pkg/client the exchange around them.
+//
+// The reader follows the event-stream format of the HTML standard: lines end in
+// LF, CR LF or CR wherever the writes were cut, one leading byte order mark is
+// skipped, one space after the colon is optional, comments and unknown fields
+// are ignored, several data lines are joined by LF. It departs from the standard
+// in one point: at the clean end of the stream an event that no blank line
+// closed is still delivered, marked Unterminated, because servers do end that
+// way and the lost event is usually the one that holds the usage.
+//
+//	start := time.Now()
+//	r := sse.NewReader(resp.Body, func() time.Duration { return time.Since(start) })
+//	for {
+//		ev, err := r.Next()
+//		if err == io.EOF {
+//			break // the stream ended cleanly
+//		}
+//		if err != nil {
+//			return err // the connection broke, or an event was over the limit
+//		}
+//		fmt.Println(ev.At, string(ev.Data))
+//	}
+package sse
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// DefaultMaxEvent is the limit on one event's size, in bytes, when
+// Reader.MaxEvent is zero. Events of several MiB occur in practice (log
+// probabilities, images inside a tool call).
+const DefaultMaxEvent = 32 << 20
+
+// minBuffer is the first buffer: larger ones only cost cache misses.
+const minBuffer = 16 << 10
+
+// An Event is one dispatched event.
+type Event struct {
+	// Data is the event's data, several data lines joined by LF. It is valid
+	// until the next call of Next.
+	Data []byte
+	// Type is the value of the event field, empty when there was none.
+	Type string
+	// At is the stamp of the read that brought the byte which ended the event.
+	// Events that one read brought together have the same At.
+	At time.Duration
+	// Read is the ordinal, from 1, of the read that ended the event: equal
+	// ordinals mean that the events' own times cannot be told apart.
+	Read int
+	// Unterminated says that the stream ended cleanly before a blank line
+	// closed the event.
+	Unterminated bool
+}
+
+// A LimitError says that an event was longer than the reader's limit.
+type LimitError struct {
+	Limit int // bytes
+}
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("event longer than the limit of %d bytes", e.Limit)
+}
+
+// A Reader reads events from a stream. It is not safe for concurrent use.
+type Reader struct {
+	// MaxEvent limits the size of one event in bytes, fields and comments
+	// included; 0 means DefaultMaxEvent. Memory use stays below three times it.
+	MaxEvent int
+
+	src   io.Reader
+	stamp func() time.Duration
+
+	buf        []byte
+	start, end int // unread bytes are buf[start:end]
+	scanned    int // no line end in buf[start:scanned]
+	skipLF     bool
+	begun      bool // the byte order mark has been looked for
+	err        error
+
+	at    time.Duration
+	reads int
+
+	data    []byte
+	hasData bool
+	typ     string
+	size    int // bytes of the current event's lines so far
+}
+
+// NewReader returns a reader of the events in src. stamp is called once after
+// each read of src that returned bytes; its value becomes the At of the events
+// which those bytes end.
+func NewReader(src io.Reader, stamp func() time.Duration) *Reader {
+	return &Reader{src: src, stamp: stamp}
+}
+
+// Next returns the next event. At the clean end of the stream it returns io.EOF;
+// an error of the source (a cut connection) is returned as it is, after all
+// events that were complete before it, and what the cut left of an event is
+// dropped. An event over the limit ends in a *LimitError. Errors are final.
+func (r *Reader) Next() (Event, error) {
+	r.data = r.data[:0]
+	for {
+		line, ok := r.line()
+		if !ok {
+			if r.err == nil {
+				r.fill()
+				continue
+			}
+			if r.err == io.EOF {
+				return r.last()
+			}
+			return Event{}, r.err
+		}
+		if len(line) > 0 {
+			r.field(line)
+			continue
+		}
+		if r.hasData {
+			return r.event(false), nil
+		}
+		r.reset()
+	}
+}
+
+// last delivers what a clean end left over, then io.EOF.
+func (r *Reader) last() (Event, error) {
+	if r.start < r.end {
+		r.field(r.buf[r.start:r.end])
+		r.start = r.end
+	}
+	if r.hasData {
+		return r.event(true), nil
+	}
+	return Event{}, io.EOF
+}
+
+func (r *Reader) event(unterminated bool) Event {
+	ev := Event{Data: r.data, Type: r.typ, At: r.at, Read: r.reads, Unterminated: unterminated}
+	r.reset()
+	return ev
+}
+
+func (r *Reader) reset() {
+	r.hasData, r.typ, r.size = false, "", 0
+}
+
+// line takes one line, without its end, from the buffer. ok is false when the
+// buffer holds no whole line.
+func (r *Reader) line() (line []byte, ok bool) {
+	if !r.begun && !r.skipBOM() {
+		return nil, false
+	}
+	if r.skipLF && r.start < r.end {
+		r.skipLF = false
+		if r.buf[r.start] == '\n' {
+			r.start++
+			r.scanned = max(r.scanned, r.start)
+		}
+	}
+	window := r.buf[r.scanned:r.end]
+	i := bytes.IndexByte(window, '\n')
+	if i >= 0 {
+		window = window[:i]
+	}
+	// A CR ends the line at once, also as the last byte read: waiting for the
+	// LF that may follow would date the event to the next read.
+	if j := bytes.IndexByte(window, '\r'); j >= 0 {
+		i = j
+		r.skipLF = true
+	}
+	if i < 0 {
+		r.scanned = r.end
+		return nil, false
+	}
+	end := r.scanned + i
+	line = r.buf[r.start:end]
+	r.start = end + 1
+	r.scanned = r.start
+	r.size += len(line)
+	return line, true
+}
+
+var bom = []byte("\xef\xbb\xbf")
+
+// skipBOM reports whether the start of the stream is decided.
+func (r *Reader) skipBOM() bool {
+	head := r.buf[r.start:r.end]
+	if len(head) < len(bom) && bytes.HasPrefix(bom, head) && r.err == nil {
+		return false
+	}
+	if bytes.HasPrefix(head, bom) {
+		r.start += len(bom)
+		r.scanned = r.start
+	}
+	r.begun = true
+	return true
+}
+
+var (
+	dataField  = []byte("data")
+	eventField = []byte("event")
+)
+
+// field handles one line that is not empty.
+func (r *Reader) field(line []byte) {
+	name, value, found := bytes.Cut(line, []byte{':'})
+	if found && len(value) > 0 && value[0] == ' ' {
+		value = value[1:]
+	}
+	switch {
+	case bytes.Equal(name, dataField):
+		if r.hasData {
+			r.data = append(r.data, '\n')
+		}
+		r.data = append(r.data, value...)
+		r.hasData = true
+	case bytes.Equal(name, eventField):
+		r.typ = string(value)
+	}
+}
+
+// fill reads once more from the source. The error, if any, is kept until the
+// bytes that came with it are used up.
+func (r *Reader) fill() {
+	limit := r.MaxEvent
+	if limit <= 0 {
+		limit = DefaultMaxEvent
+	}
+	if r.size+r.end-r.start > limit {
+		r.err = &LimitError{Limit: limit}
+		return
+	}
+	if r.start > 0 {
+		copy(r.buf, r.buf[r.start:r.end])
+		r.scanned -= r.start
+		r.end -= r.start
+		r.start = 0
+	}
+	if r.end == len(r.buf) {
+		grown := make([]byte, max(minBuffer, 2*len(r.buf)))
+		copy(grown, r.buf[:r.end])
+		r.buf = grown
+	}
+	for range maxEmptyReads {
+		n, err := r.src.Read(r.buf[r.end:])
+		if n > 0 {
+			r.at = r.stamp()
+			r.reads++
+			r.end += n
+		}
+		if n > 0 || err != nil {
+			r.err = err
+			return
+		}
+	}
+	r.err = errNoProgress
+}
+
+const maxEmptyReads = 100
+
+var errNoProgress = errors.New("event stream: the source returned no bytes and no error")
