@@ -119,7 +119,7 @@ func (c *Config) check() error {
 		v    time.Duration
 	}{{"Headers", c.Headers}, {"TTFT", c.TTFT}, {"ITL", c.ITL}, {"PieceDelay", c.PieceDelay}} {
 		if d.v < 0 || d.v > maxDelay {
-			return fmt.Errorf("Config.%s: %v is not between 0 and %v", d.name, d.v, maxDelay)
+			return fmt.Errorf("fakeserver: Config.%s: %v is not between 0 and %v", d.name, d.v, maxDelay)
 		}
 	}
 	for _, n := range []struct {
@@ -130,14 +130,14 @@ func (c *Config) check() error {
 		{"Pieces", c.Pieces, maxPlanned}, {"CachedTokens", c.CachedTokens, 1 << 30},
 	} {
 		if n.v < 0 || n.v > n.max {
-			return fmt.Errorf("Config.%s: %d is not between 0 and %d", n.name, n.v, n.max)
+			return fmt.Errorf("fakeserver: Config.%s: %d is not between 0 and %d", n.name, n.v, n.max)
 		}
 	}
 	if err := c.Vision.Validate(); err != nil {
-		return fmt.Errorf("Config.Vision: %w", err)
+		return fmt.Errorf("fakeserver: Config.Vision: %w", err)
 	}
 	if c.Usage < 0 || int(c.Usage) >= len(usageNames) {
-		return fmt.Errorf("Config.Usage: %v is unknown", c.Usage)
+		return fmt.Errorf("fakeserver: Config.Usage: %v is unknown", c.Usage)
 	}
 	return nil
 }

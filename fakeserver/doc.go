@@ -2,7 +2,7 @@
 //
 // It speaks vLLM's dialect of the OpenAI API over real HTTP, says made-up words, and does everything at planned times.
 // Client, metrics and gates of this module are tested against it; it shares no encoder or parser with them, so that a
-// fault cannot cancel itself out. It imports only pkg/tokens, pkg/memnet and pkg/pacer.
+// fault cannot cancel itself out. Of this module it imports pkg/tokens and pkg/pacer, in its tests pkg/memnet too.
 //
 //	func TestMyClient(t *testing.T) {
 //		srv := fakeserver.Start(t, fakeserver.Config{TTFT: 5 * time.Millisecond, ITL: time.Millisecond})

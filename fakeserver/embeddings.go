@@ -69,8 +69,7 @@ func (c *call) pool(f poolFormat) (*Plan, error) {
 		body := &vectorsBody{keys: v.keys, dim: v.dim, format: v.format, index: -1}
 		p = c.binaryPlan(c.cfg.TTFT, body, body.stride()*int64(len(v.keys)))
 		if encoding == "bytes" {
-			// Not Header.Set: the name is lower case in vLLM, and some clients look for it so.
-			p.Header["metadata"] = []string{string(c.vectorMetadata(v, f))}
+			p.Header.Set("metadata", string(c.vectorMetadata(v, f)))
 		}
 	case "float", "base64":
 		body, err := c.vectorsJSON(v, f, encoding == "base64")

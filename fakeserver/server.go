@@ -15,7 +15,7 @@ import (
 
 const (
 	readHeaderTimeout = 10 * time.Second
-	closeTimeout      = 5 * time.Second // how long Close waits for handlers
+	closeTimeout      = 5 * time.Second // how long Close waits for connections
 )
 
 // Server is a fake inference server. Make one with New or Start. All methods may be called from many goroutines.
@@ -33,24 +33,22 @@ type Server struct {
 	journal journal
 }
 
-// ownerKey is the context key under which a request finds the Server it was accepted by.
-type ownerKey struct{}
-
 // New returns a server that listens nowhere yet: use Handler or Serve. An error names the bad field.
 //
 // For a testing/synctest bubble it must be made inside the bubble.
 func New(cfg Config) (*Server, error) {
 	if err := cfg.check(); err != nil {
-		return nil, fmt.Errorf("fakeserver: %w", err)
+		return nil, err
 	}
 	s := &Server{cfg: cfg.withDefaults()}
-	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), ownerKey{}, s))
+	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	s.http = http.Server{
 		Handler:           s.Handler(),
 		ReadHeaderTimeout: readHeaderTimeout, // and no write timeout, which would cut long streams
 		ErrorLog:          log.New(io.Discard, "", 0),
 		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ConnState:         s.connState,
 	}
 	// Proxies from the environment are not used; as many idle connections are kept as a test may open.
 	s.client.Transport = &http.Transport{MaxIdleConnsPerHost: 1024, DisableCompression: true}
@@ -78,11 +76,21 @@ func Start(tb testing.TB, cfg Config) *Server {
 	return s
 }
 
+// connState counts connections. A connection's goroutine is its handler's, and it is closed as the last thing it does.
+func (s *Server) connState(_ net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		s.live.enter()
+	case http.StateClosed, http.StateHijacked:
+		s.live.leave()
+	}
+}
+
 // Client returns a client for URL. It does not ask for compression and uses no proxy; Close closes its idle connections.
 func (s *Server) Client() *http.Client { return &s.client }
 
 // Handler returns the server as a handler, for a server of the caller's own. Close and Shutdown do not end what it
-// serves.
+// serves. Where an answer does not come to its proper end it panics with http.ErrAbortHandler, as net/http asks for.
 func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.serve) }
 
 // Serve accepts connections from l until Close or Shutdown, after which it returns nil, or until l fails. It closes l.
@@ -103,15 +111,15 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return s.http.Shutdown(ctx)
 }
 
-// Close ends all connections, idle and active, and returns when the handlers and Serve have ended; an error means that
-// they had not after five seconds. It may be called more than once. The journal can still be read.
+// Close ends all connections, idle and active, and returns when the handlers, the connections and Serve have ended; an
+// error means that they had not after five seconds. It may be called more than once. The journal can still be read.
 func (s *Server) Close() error {
 	s.closed.Store(true)
 	s.cancel()
 	s.http.Close() // its error is that of a listener closed twice
 	s.client.CloseIdleConnections()
 	if !s.live.wait(closeTimeout) {
-		return fmt.Errorf("fakeserver: handlers still run %v after Close", closeTimeout)
+		return fmt.Errorf("fakeserver: connections are still open %v after Close", closeTimeout)
 	}
 	return nil
 }
@@ -125,7 +133,7 @@ func (s *Server) Journal() []Record { return s.journal.snapshot() }
 // Reset empties the journal; the next request has Index 0.
 func (s *Server) Reset() { s.journal.reset() }
 
-// live counts running goroutines. Unlike a sync.WaitGroup it can be waited for with a limit and entered while waiting.
+// live counts goroutines: one for each connection and each Serve. Unlike a sync.WaitGroup it can be waited for with a limit and entered while waiting.
 type live struct {
 	mu   sync.Mutex
 	n    int

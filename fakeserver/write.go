@@ -27,10 +27,6 @@ var (
 
 // serve reads a request, plans it and writes the plan. It starts no goroutine.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	if r.Context().Value(ownerKey{}) == s { // else another server's, which Close need not wait for
-		s.live.enter()
-		defer s.live.leave()
-	}
 	req := Request{Method: r.Method, Path: r.URL.Path, Fake: strings.Join(r.Header.Values(PlanHeader), ";")}
 	body := bodies.Get().(*bytes.Buffer)
 	body.Reset()
@@ -60,7 +56,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		})
 	default:
 		s.journal.begin(record, 0).end(s.gone(), 0)
-		return
+		panic(http.ErrAbortHandler)
 	}
 	if body.Cap() <= keepBody {
 		bodies.Put(body)
@@ -71,8 +67,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	out := writer{s: s, w: w, ctx: r.Context(), arrived: arrived, entry: s.journal.begin(record, len(p.Events))}
 	how := out.run(p)
 	out.entry.end(how, time.Since(arrived))
-	if how == Cut {
-		panic(http.ErrAbortHandler) // net/http's way to drop a connection, quietly
+	if how != Complete {
+		// net/http's way to drop a connection, quietly. Returning would end the body properly, and a client that is still
+		// there when the server closes would take half an answer for a whole one.
+		panic(http.ErrAbortHandler)
 	}
 }
 

@@ -38,6 +38,9 @@ func (u *Usage) read(raw json.RawMessage, totalIsInput bool) *Failure {
 	if totalIsInput && w.Total.V > 0 && w.Prompt.V == 0 && w.Completion.V == 0 {
 		w.Prompt = w.Total
 	}
+	if totalIsInput && w.Completion.V == 0 {
+		w.Completion = Opt[int64]{} // no output was asked for, so 0 says nothing
+	}
 	for _, c := range []*Opt[int64]{&w.Prompt, &w.Completion, &w.PromptDetails.Cached, &w.PromptDetails.Image,
 		&w.PromptDetails.Audio, &w.CompletionDetails.Reasoning} {
 		if c.V < 0 {

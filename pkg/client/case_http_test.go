@@ -1,0 +1,308 @@
+package client_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/tokpace/pkg/api"
+	"example.com/tokpace/pkg/client"
+	"example.com/tokpace/pkg/virtual"
+)
+
+func inVirtualTime(t *testing.T, s *scriptServer, f func(t *testing.T, c *client.Client)) {
+	t.Helper()
+	virtual.Serve(t, s.serve, f)
+}
+
+func TestCaseH24CutWithoutTerminator(t *testing.T) {
+	w := want{class: api.Truncated, text: "ab"}
+	steps := []step{at(50, tok("a")), at(100, tok("b"))}
+	t.Run("FIN", func(t *testing.T) { play(t, chatRequest(t), w, cut(fin, steps...)) })
+	t.Run("RST", func(t *testing.T) {
+		w := w
+		w.text = "ab"
+		play(t, chatRequest(t), w, cut(reset, append(steps, at(150, tok("c")[:10]))...))
+	})
+	t.Run("inside a chunk", func(t *testing.T) {
+		s := cut(fin, steps...)
+		s.steps = append(s.steps, at(150, "c8\r\n"+strings.Repeat("x", 90)))
+		play(t, chatRequest(t), w, s)
+	})
+}
+
+func TestCaseH25NoTerminalSignal(t *testing.T) {
+	play(t, chatRequest(t), want{class: api.Truncated, text: "ab"}, stream(at(50, tok("a")), at(100, tok("b"))))
+	t.Run("finish reason is enough", func(t *testing.T) {
+		play(t, chatRequest(t), want{events: [][]int{{50}}, text: "a"}, stream(at(50, tok("a")), at(60, fins)))
+	})
+}
+
+func TestCaseH26StatusWithHTMLBody(t *testing.T) {
+	const html = "Content-Type: text/html\r\n"
+	req := chatRequest(t)
+	for name, c := range map[string]struct {
+		script script
+		status int
+		words  string
+	}{
+		"503": {plain(10, 503, html, "<html><h1>503</h1></html>"), 503, "<html><h1>503</h1></html>"},
+		"500": {plain(10, 500, html, ""), 500, "Internal Server Error"},
+		"3 MB": {plain(10, 503, html, "<html>"+strings.Repeat("<p>sorry</p>", 250_000)), 503,
+			"<html>" + strings.Repeat("<p>sorry</p>", 16) + "<p…"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, req, want{class: api.HTTPStatus, status: c.status, check: func(t *testing.T, ex *client.Exchange, s *scriptServer) {
+				require.Equal(t, c.words, ex.Error.Message)
+			}}, c.script)
+		})
+	}
+	t.Run("connection reused", func(t *testing.T) {
+		s := &scriptServer{scripts: []script{plain(10, 503, html, strings.Repeat("x", 3<<20)), stream(at(50, tok("a"), fins, done))}}
+		inVirtualTime(t, s, func(t *testing.T, c *client.Client) {
+			require.False(t, c.Do(t.Context(), req).OK)
+			require.True(t, c.Do(t.Context(), req).ConnReused)
+			require.Equal(t, 1, s.conns)
+		})
+	})
+}
+
+func TestCaseH27NoHiddenRetries(t *testing.T) {
+	play(t, chatRequest(t), want{class: api.HTTPStatus, status: 429, check: func(t *testing.T, ex *client.Exchange, s *scriptServer) {
+		require.Len(t, s.requests, 1)
+		require.Equal(t, 1, ex.Attempts)
+		require.Equal(t, "slow down", ex.Error.Message)
+	}}, plain(10, 429, jsonType+"Retry-After: 2\r\n", `{"error":{"message":"slow down","type":"rate_limit"}}`),
+		stream(at(50, tok("a"), fins, done)))
+}
+
+func TestCaseH28ServerClosesIdleConnection(t *testing.T) {
+	const requests = 200
+	body := `{"choices":[{"index":0,"message":{"content":"hi"},"finish_reason":"stop"}],"usage":` + usage(1, 1) + `}`
+	req, err := api.NewChat("m", []api.Message{{Role: "user", Content: "hi"}}, api.Generation{})
+	require.NoError(t, err)
+	// The server closes after each answer, a different time later each time.
+	var scripts []script
+	for k := range 6 {
+		s := plain(1, 200, jsonType, body)
+		s.steps = append(s.steps, at(1+k, ""))
+		s.end = fin
+		scripts = append(scripts, s)
+	}
+	all := make([]script, requests*2)
+	for i := range all {
+		all[i] = scripts[i%len(scripts)]
+	}
+	run := func(t *testing.T, c *client.Client, s *scriptServer) {
+		resent := 0
+		for range requests {
+			ex := c.Do(t.Context(), req)
+			require.True(t, ex.OK, "%v", ex.Error)
+			resent += ex.Attempts - 1
+			time.Sleep(3 * time.Millisecond) // the client's own pause, from the case
+		}
+		require.Len(t, s.requests, requests)
+		t.Logf("%d sent again, %d connections", resent, s.conns)
+	}
+	t.Run("virtual", func(t *testing.T) {
+		s := &scriptServer{scripts: all}
+		inVirtualTime(t, s, func(t *testing.T, c *client.Client) { run(t, c, s) })
+	})
+	t.Run("tcp", func(t *testing.T) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		s := &scriptServer{scripts: all}
+		served := make(chan struct{})
+		go func() { defer close(served); _ = s.serve(l) }()
+		c := &client.Client{BaseURL: "http://" + l.Addr().String(), Transport: client.NewTransport(nil)}
+		run(t, c, s)
+		c.CloseIdleConnections()
+		l.Close()
+		<-served
+	})
+}
+
+// A reused connection that dies before any answer byte is replaced once, and the
+// clock runs from the first send; a second death, or one after an answer byte,
+// is a failure.
+func TestResendOnDeadReusedConnection(t *testing.T) {
+	good := stream(at(50, tok("a"), fins, done))
+	dead := script{steps: []step{at(30, "")}, end: fin}
+	begun := script{steps: []step{at(30, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n")}, end: fin}
+	req := chatRequest(t)
+	for name, c := range map[string]struct {
+		second, third script
+		class         api.Class
+		attempts      int
+		ttft          time.Duration
+	}{
+		"replaced":     {dead, good, "", 2, 80 * time.Millisecond},
+		"dead twice":   {dead, dead, api.Truncated, 2, 0},
+		"answer begun": {begun, good, api.Truncated, 1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &scriptServer{scripts: []script{good, c.second, c.third}}
+			inVirtualTime(t, s, func(t *testing.T, cl *client.Client) {
+				require.True(t, cl.Do(t.Context(), req).OK)
+				ex := cl.Do(t.Context(), req)
+				require.Equal(t, c.attempts, ex.Attempts)
+				if c.class != "" {
+					require.Equal(t, c.class, ex.Error.Class, "%v", ex.Error)
+					return
+				}
+				require.True(t, ex.OK, "%v", ex.Error)
+				require.Equal(t, c.ttft, ex.TTFT.V)
+				require.False(t, ex.ConnReused)
+			})
+		})
+	}
+	t.Run("fresh connection is not replaced", func(t *testing.T) {
+		s := &scriptServer{scripts: []script{dead, good}}
+		inVirtualTime(t, s, func(t *testing.T, cl *client.Client) {
+			ex := cl.Do(t.Context(), req)
+			require.Equal(t, api.Truncated, ex.Error.Class)
+			require.Equal(t, 1, ex.Attempts)
+		})
+	})
+}
+
+func TestCaseH31Redirects(t *testing.T) {
+	req := chatRequest(t)
+	req.Endpoint = "/v1/chat/completions/"
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			play(t, req, want{class: api.HTTPStatus, status: status, check: func(t *testing.T, ex *client.Exchange, s *scriptServer) {
+				require.Contains(t, ex.Error.Message, "/v1/chat/completions:")
+				require.Len(t, s.requests, 1)
+			}}, plain(10, status, "Location: /v1/chat/completions\r\n", ""))
+		})
+	}
+}
+
+func TestCaseH33ManyConnections(t *testing.T) {
+	const conc, requests = 200, 2000
+	var peak, open atomic.Int64
+	s := &scriptServer{scripts: []script{stream(at(100, tok("a"), fins, done), at(105, ""))}}
+	s.scripts[0].steps[2].data = "0\r\n\r\n"
+	req := chatRequest(t)
+	inVirtualTime(t, s, func(t *testing.T, c *client.Client) {
+		start := time.Now()
+		var wg sync.WaitGroup
+		for range conc {
+			wg.Go(func() {
+				for range requests / conc {
+					n := open.Add(1)
+					for p := peak.Load(); n > p && !peak.CompareAndSwap(p, n); p = peak.Load() {
+					}
+					ex := c.Do(t.Context(), req)
+					open.Add(-1)
+					if !ex.OK {
+						t.Error(ex.Error)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		require.EqualValues(t, conc, peak.Load())
+		require.Equal(t, conc, s.conns)
+		require.Equal(t, requests/conc*105*time.Millisecond, time.Since(start))
+	})
+}
+
+func TestCaseH34NeverAnswersOrStalls(t *testing.T) {
+	req := chatRequest(t)
+	for name, sc := range map[string]script{
+		"never answers":       {steps: []step{at(5000, "")}},
+		"stalls after token":  {steps: []step{{0, streamHead}, at(50, httpChunk(tok("a"))), at(5000, "")}},
+		"body never ends":     endless(),
+		"stalls inside event": {steps: []step{{0, streamHead}, at(50, httpChunk(tok("a")[:20])), at(5000, "")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &scriptServer{scripts: []script{sc}}
+			inVirtualTime(t, s, func(t *testing.T, c *client.Client) {
+				c.Timeout = time.Second
+				start := time.Now()
+				ex := c.Do(t.Context(), req)
+				require.Equal(t, time.Second, time.Since(start))
+				require.Equal(t, api.Timeout, ex.Error.Class)
+				require.Equal(t, "no complete answer within 1s", ex.Error.Message)
+			})
+		})
+	}
+	t.Run("the caller gives up", func(t *testing.T) {
+		s := &scriptServer{scripts: []script{{steps: []step{at(5000, "")}}}}
+		inVirtualTime(t, s, func(t *testing.T, c *client.Client) {
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(300*time.Millisecond, cancel)
+			start := time.Now()
+			ex := c.Do(ctx, req)
+			require.Equal(t, 300*time.Millisecond, time.Since(start))
+			require.Equal(t, api.Canceled, ex.Error.Class)
+		})
+	})
+	t.Run("the caller's deadline", func(t *testing.T) {
+		s := &scriptServer{scripts: []script{{steps: []step{at(5000, "")}}}}
+		inVirtualTime(t, s, func(t *testing.T, c *client.Client) {
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			require.Equal(t, api.Timeout, c.Do(ctx, req).Error.Class)
+		})
+	})
+	t.Run("default limit", func(t *testing.T) {
+		s := &scriptServer{scripts: []script{{steps: []step{at(3_600_000, "")}}}}
+		inVirtualTime(t, s, func(t *testing.T, c *client.Client) {
+			start := time.Now()
+			require.Equal(t, api.Timeout, c.Do(t.Context(), req).Error.Class)
+			require.Equal(t, 10*time.Minute, time.Since(start))
+		})
+	})
+}
+
+// endless drips a comment every 100 ms for a minute.
+func endless() script {
+	s := script{steps: []step{{0, streamHead}}}
+	for k := range 600 {
+		s.steps = append(s.steps, at(100*k, httpChunk(": ping\n\n")))
+	}
+	return s
+}
+
+func TestConnectFailures(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	l.Close()
+	for name, base := range map[string]string{
+		"refused":       "http://" + l.Addr().String(),
+		"no base":       "",
+		"no scheme":     "127.0.0.1:8000",
+		"not a URL":     "http://[::1",
+		"wrong scheme":  "ftp://127.0.0.1",
+		"no TLS server": "https://" + l.Addr().String(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &client.Client{BaseURL: base, Transport: client.NewTransport(nil)}
+			ex := c.Do(t.Context(), chatRequest(t))
+			require.Equal(t, api.Connect, ex.Error.Class, "%v", ex.Error)
+			require.NotContains(t, ex.Error.Message, "\n")
+		})
+	}
+}
+
+func TestNotHTTP(t *testing.T) {
+	play(t, chatRequest(t), want{class: api.Malformed}, script{steps: []step{at(10, "SSH-2.0-OpenSSH_9.6\r\n\r\n")}, end: fin})
+	play2 := func(name string, sc script, class api.Class) {
+		t.Run(name, func(t *testing.T) { play(t, chatRequest(t), want{class: class, text: "a"}, sc) })
+	}
+	bad := cut(fin, at(20, tok("a")))
+	bad.steps = append(bad.steps, at(30, "zz\r\nnonsense"))
+	play2("bad chunk size", bad, api.Malformed)
+	play2("bad JSON", stream(at(20, tok("a")), at(30, "data: {\"choices\":[{]}\n\n"), at(40, fins, done)), api.Malformed)
+	play2("JSON cut at the end", stream(at(20, tok("a")), at(30, `data: {"choices":[{"ind`)), api.Truncated)
+}
