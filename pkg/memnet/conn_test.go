@@ -99,33 +99,36 @@ func TestBytesArriveUnchangedInBothDirections(t *testing.T) {
 	wg.Wait()
 }
 
-// Many writers on one connection: every Write stays in one piece, also when it
-// is larger than the buffer.
+// Every Write stays in one piece, also when it is larger than the buffer and
+// another one waits all the while for the same room.
 func TestConcurrentWritesDoNotMix(t *testing.T) {
-	const writers, rounds = 4, 5
-	const size = memnet.BufferSize + 4321
-	client, server := pair(t)
-	var wg sync.WaitGroup
-	for i := range writers {
-		wg.Go(func() {
-			p := bytes.Repeat([]byte{byte(i)}, size)
-			for range rounds {
-				if _, err := client.Write(p); err != nil {
-					t.Errorf("write: %v", err)
+	synctest.Test(t, func(t *testing.T) {
+		const size = memnet.BufferSize + 4321
+		client, server := pair(t)
+		var want []byte
+		for _, b := range []byte("abc") {
+			p := bytes.Repeat([]byte{b}, size)
+			want = append(want, p...)
+			go func() {
+				if n, err := client.Write(p); n != size || err != nil {
+					t.Errorf("wrote %d: %v", n, err)
 				}
-			}
-		})
-	}
-	seen := make([]int, writers)
-	p := make([]byte, size)
-	for range writers * rounds {
-		_, err := io.ReadFull(server, p)
-		require.NoError(t, err)
-		require.Equal(t, size, bytes.Count(p, p[:1]), "bytes of two writes are mixed")
-		seen[p[0]]++
-	}
-	wg.Wait()
-	require.Equal(t, []int{rounds, rounds, rounds, rounds}, seen)
+			}()
+			synctest.Wait() // now it is blocked
+		}
+		var got []byte
+		for p := make([]byte, 1000); len(got) < len(want); {
+			n, err := server.Read(p)
+			require.NoError(t, err)
+			got = append(got, p[:n]...)
+			synctest.Wait() // the room is taken
+		}
+		require.Equal(t, byte('a'), got[0])
+		// Which of the waiting writes comes next is not fixed.
+		for i := 0; i < len(got); i += size {
+			require.Equal(t, size, bytes.Count(got[i:i+size], got[i:i+1]), "bytes of two writes are mixed")
+		}
+	})
 }
 
 // Many readers on one connection: every byte goes to exactly one of them.
