@@ -69,8 +69,10 @@ func (e *LimitError) Error() string {
 
 // A Reader reads events from a stream. It is not safe for concurrent use.
 type Reader struct {
-	// MaxEvent limits the size of one event in bytes, fields and comments
-	// included; 0 means DefaultMaxEvent. Memory use stays below three times it.
+	// MaxEvent limits the size of one event: the bytes of its lines, fields
+	// and comments alike, line ends not counted. 0 means DefaultMaxEvent. An
+	// event is over the limit or not whatever reads its bytes came in. Memory
+	// use stays below four times the limit (and some KiB).
 	MaxEvent int
 
 	src   io.Reader
@@ -89,7 +91,8 @@ type Reader struct {
 	data    []byte
 	hasData bool
 	typ     string
-	size    int // bytes of the current event's lines so far
+	types   map[string]string // the types seen, so that each is allocated once
+	size    int               // bytes of the current event's lines so far
 }
 
 // NewReader returns a reader of the events in src. stamp is called once after
@@ -163,27 +166,52 @@ func (r *Reader) line() (line []byte, ok bool) {
 			r.scanned = max(r.scanned, r.start)
 		}
 	}
-	window := r.buf[r.scanned:r.end]
-	i := bytes.IndexByte(window, '\n')
-	if i >= 0 {
-		window = window[:i]
+	found := false
+	for !found && r.scanned < r.end {
+		var n int
+		n, found = lineEnd(r.buf[r.scanned:min(r.end, r.scanned+stride)])
+		r.scanned += n
+	}
+	line = r.buf[r.start:r.scanned]
+	if r.size+len(line) > r.limit() {
+		r.start, r.scanned = r.end, r.end
+		r.err = &LimitError{Limit: r.limit()}
+		return nil, false
+	}
+	if !found {
+		return nil, false
 	}
 	// A CR ends the line at once, also as the last byte read: waiting for the
 	// LF that may follow would date the event to the next read.
-	if j := bytes.IndexByte(window, '\r'); j >= 0 {
-		i = j
-		r.skipLF = true
-	}
-	if i < 0 {
-		r.scanned = r.end
-		return nil, false
-	}
-	end := r.scanned + i
-	line = r.buf[r.start:end]
-	r.start = end + 1
-	r.scanned = r.start
+	r.skipLF = r.buf[r.scanned] == '\r'
 	r.size += len(line)
+	r.scanned++
+	r.start = r.scanned
 	return line, true
+}
+
+// stride is how far a line's end is looked for at a time: in a large buffer of
+// short lines that end in CR, looking for an LF first would read all of it for
+// each line.
+const stride = 1 << 10
+
+// lineEnd returns the number of bytes before the first line end in b, which is
+// all of them when there is none.
+func lineEnd(b []byte) (n int, found bool) {
+	if i := bytes.IndexByte(b, '\n'); i >= 0 {
+		b, found = b[:i], true
+	}
+	if i := bytes.IndexByte(b, '\r'); i >= 0 {
+		return i, true
+	}
+	return len(b), found
+}
+
+func (r *Reader) limit() int {
+	if r.MaxEvent <= 0 {
+		return DefaultMaxEvent
+	}
+	return r.MaxEvent
 }
 
 var bom = []byte("\xef\xbb\xbf")
@@ -221,21 +249,32 @@ func (r *Reader) field(line []byte) {
 		r.data = append(r.data, value...)
 		r.hasData = true
 	case bytes.Equal(name, eventField):
-		r.typ = string(value)
+		r.typ = r.intern(value)
 	}
+}
+
+// maxTypes bounds what a stream of ever new types can make the reader keep.
+const maxTypes = 64
+
+// intern returns value as a string, without a new allocation for a type that
+// the stream has had before.
+func (r *Reader) intern(value []byte) string {
+	if typ, ok := r.types[string(value)]; ok {
+		return typ
+	}
+	typ := string(value)
+	if r.types == nil {
+		r.types = map[string]string{}
+	}
+	if len(r.types) < maxTypes && len(typ) <= maxTypes {
+		r.types[typ] = typ
+	}
+	return typ
 }
 
 // fill reads once more from the source. The error, if any, is kept until the
 // bytes that came with it are used up.
 func (r *Reader) fill() {
-	limit := r.MaxEvent
-	if limit <= 0 {
-		limit = DefaultMaxEvent
-	}
-	if r.size+r.end-r.start > limit {
-		r.err = &LimitError{Limit: limit}
-		return
-	}
 	if r.start > 0 {
 		copy(r.buf, r.buf[r.start:r.end])
 		r.scanned -= r.start
@@ -243,7 +282,10 @@ func (r *Reader) fill() {
 		r.start = 0
 	}
 	if r.end == len(r.buf) {
-		grown := make([]byte, max(minBuffer, 2*len(r.buf)))
+		// What is pending is within the limit, or line would have failed: a
+		// buffer of the limit and a little always has room.
+		more := max(minBuffer, min(len(r.buf), r.limit()-len(r.buf)))
+		grown := make([]byte, len(r.buf)+more)
 		copy(grown, r.buf[:r.end])
 		r.buf = grown
 	}

@@ -73,7 +73,7 @@ Exit codes: 0 ended by a signal, 2 wrong use or no server (port in use).`,
 	f.StringVar(&o.vision, "vision", c.Vision.String(), "model `family` by which images are counted, as in qwen3-vl or fixed:576")
 	f.IntVar(&c.Dim, "dim", c.Dim, "`length` of vectors (0: 64)")
 	f.IntVar(&c.OutputTokens, "output-tokens", c.OutputTokens, "`number` of tokens after which the model stops (0: it says max_tokens)")
-	f.IntVar(&c.MaxModelLen, "max-model-len", c.MaxModelLen, "context length in tokens (0: 32768)")
+	f.IntVar(&c.MaxModelLen, "max-model-len", c.MaxModelLen, "context length, a `number` of tokens (0: 32768)")
 	return cmd
 }
 

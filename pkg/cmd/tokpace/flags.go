@@ -81,22 +81,22 @@ var wanted = map[string]string{
 // flagError explains what pflag did not understand.
 func flagError(cmd *cobra.Command, err error) error {
 	var (
-		unknown  *pflag.NotExistError
-		missing  *pflag.ValueRequiredError
-		invalid  *pflag.InvalidValueError
-		see      = "see " + cmd.CommandPath() + " -h"
-		typeWant string
+		unknown *pflag.NotExistError
+		missing *pflag.ValueRequiredError
+		invalid *pflag.InvalidValueError
+		see     = "see " + cmd.CommandPath() + " -h"
 	)
 	switch {
 	case errors.As(err, &unknown):
-		return fmt.Errorf("%s has no flag -%s: %s", cmd.CommandPath(), unknown.GetSpecifiedName(), see)
+		return fmt.Errorf("there is no flag -%s: %s", unknown.GetSpecifiedName(), see)
 	case errors.As(err, &missing):
 		return fmt.Errorf("-%s needs a value: %s", missing.GetSpecifiedName(), see)
 	case errors.As(err, &invalid):
-		if typeWant = wanted[invalid.GetFlag().Value.Type()]; typeWant == "" {
-			typeWant = invalid.Unwrap().Error()
+		want := wanted[invalid.GetFlag().Value.Type()]
+		if want == "" {
+			want = invalid.Unwrap().Error()
 		}
-		return fmt.Errorf("-%s: %q: %s", invalid.GetFlag().Name, invalid.GetValue(), typeWant)
+		return fmt.Errorf("-%s: %q: %s", invalid.GetFlag().Name, invalid.GetValue(), want)
 	}
 	return fmt.Errorf("%w: %s", err, see)
 }

@@ -73,6 +73,7 @@ use, or the record could not be written.`,
 	f.StringVar(&o.model, "model", "", "`name` of the model for the body that is made up")
 	f.StringArrayVar(&o.header, "header", nil, "`K=V` added to the request's header; can be repeated")
 	f.DurationVar(&o.timeout, "timeout", client.DefaultTimeout, "`time` that the exchange may take")
+	f.Lookup("timeout").DefValue = "10m" // as people write it
 	f.BoolVar(&o.json, "json", false, "print one JSON record instead of a timeline")
 	_ = cmd.RegisterFlagCompletionFunc("api", cobra.FixedCompletions(api.Names(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -98,7 +99,7 @@ func (e *exchangeError) Error() string {
 			hint = "; are -base-url, -endpoint and the model right?"
 		}
 	}
-	return e.f.Error() + hint
+	return strings.TrimSuffix(e.f.Error(), ".") + hint
 }
 
 func runProbe(cmd *cobra.Command, o *probeFlags) error {
@@ -151,6 +152,9 @@ func (p *probe) run(cmd *cobra.Command) error {
 			return err
 		}
 		about.what = "built-in body, model " + quoted(model)
+		if model == "" {
+			about.what = "built-in body, model unknown"
+		}
 	}
 	req.Endpoint = p.flags.endpoint
 	about.bytes = len(req.Body)

@@ -96,7 +96,7 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s takes flags only, and %d other word(s) were given: see tokpace help %s", cmd.CommandPath(), len(args), cmd.Name())
+	return fmt.Errorf("%s takes nothing but flags, and a word was given that belongs to none: see %s -h", cmd.Name(), cmd.CommandPath())
 }
 
 // writeHelp writes a command's help, flags with a single dash.

@@ -1,0 +1,331 @@
+package benchtests
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/tokpace/fakeserver"
+	"example.com/tokpace/pkg/harness"
+)
+
+// An outcome is what a run of this test binary as a benchmark process gave.
+type outcome struct {
+	stdout, stderr string
+	code           int
+}
+
+// bench runs the benchmarks of this package in a process of their own.
+func bench(t *testing.T, env []string, args ...string) outcome {
+	t.Helper()
+	cmd := benchCommand(t, env, args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	if _, exited := err.(*exec.ExitError); err != nil && !exited {
+		t.Fatal(err)
+	}
+	return outcome{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
+}
+
+func benchCommand(t *testing.T, env []string, args ...string) *exec.Cmd {
+	t.Helper()
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), exe, append([]string{"-test.run=^$"}, args...)...)
+	for _, kv := range os.Environ() {
+		if !strings.HasPrefix(kv, "TOKPACE_") && !strings.HasPrefix(kv, "OPENAI_") {
+			cmd.Env = append(cmd.Env, kv)
+		}
+	}
+	cmd.Env = append(cmd.Env, env...)
+	return cmd
+}
+
+// lines are the benchmark lines of an output, by name without -GOMAXPROCS.
+func (o outcome) lines(t *testing.T) map[string]map[string]string {
+	t.Helper()
+	all := map[string]map[string]string{}
+	for line := range strings.Lines(o.stdout) {
+		f := strings.Fields(line)
+		if len(f) < 4 || !strings.HasPrefix(f[0], "Benchmark") {
+			continue
+		}
+		name := regexp.MustCompile(`-\d+$`).ReplaceAllString(f[0], "")
+		require.NotContains(t, all, name)
+		values := map[string]string{"N": f[1]}
+		for i := 2; i+1 < len(f); i += 2 {
+			values[f[i+1]] = f[i]
+		}
+		all[name] = values
+	}
+	return all
+}
+
+func TestOutput(t *testing.T) {
+	o := bench(t, nil, "-test.bench=Chat|Images", "-test.benchtime=3x")
+	require.Zero(t, o.code, o.stdout+o.stderr)
+	require.Empty(t, o.stderr)
+	require.Contains(t, o.stdout, "harness-metrics: v1\n")
+	require.Contains(t, o.stdout, "Unit ttft-p50-ns better=lower\n")
+	require.Contains(t, o.stdout, "Unit input-tok/op assume=exact\n")
+	require.Contains(t, o.stdout, "# target: built-in fake server (neither TOKPACE_BASE_URL nor OPENAI_BASE_URL is set)\n")
+
+	lines := o.lines(t)
+	stream := lines["BenchmarkChat/stream=true/conc=1"]
+	for _, unit := range []string{"ns/op", "ttft-p50-ns", "itl-p99-ns", "e2e-p50-ns", "tpot-p50-ns", "body-complete-p99-ns", "headers-p50-ns",
+		"input-tok/op", "output-tok/op", "events/op", "body-B/op", "output-tok/s", "ok/op", "B/op", "allocs/op"} {
+		require.Contains(t, stream, unit)
+	}
+	require.Equal(t, "531.0", stream["input-tok/op"])
+	require.NotContains(t, lines["BenchmarkChat/stream=false/conc=1"], "ttft-p50-ns")
+
+	// DESIGN's first fault: image tokens are the server's, wherever its usage is.
+	require.Equal(t, "531.0", lines["BenchmarkImages/image=none/conc=1"]["input-tok/op"])
+	require.Equal(t, "1606", lines["BenchmarkImages/image=1024x800/conc=1"]["input-tok/op"])
+	require.Equal(t, "1606", lines["BenchmarkImages/image=1024x800/usage=with-choices/conc=1"]["input-tok/op"])
+	off := lines["BenchmarkImages/image=1024x800/usage=off/conc=1"]
+	require.Equal(t, "512.0", off["client-input-tok/op"])
+	require.NotContains(t, off, "input-tok/op")
+	require.NotContains(t, off, "output-tok/s")
+}
+
+// Nothing varies between runs but comments and measurements, or benchstat would
+// put each run into a table of its own.
+func TestConfigurationLinesAreConstant(t *testing.T) {
+	config := func(seed string) string {
+		var keep []string
+		o := bench(t, []string{"TOKPACE_SEED=" + seed}, "-test.bench=Rerank/conc=1", "-test.benchtime=1x")
+		require.Zero(t, o.code, o.stderr)
+		for line := range strings.Lines(o.stdout) {
+			if !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "Benchmark") && !strings.HasPrefix(line, "---") && !strings.HasPrefix(line, " ") {
+				keep = append(keep, line)
+			}
+		}
+		return strings.Join(keep, "")
+	}
+	require.Equal(t, config("1"), config("2"))
+}
+
+// The second fault, on real time: the clock stops with the body's last byte.
+func TestSlowBodyLines(t *testing.T) {
+	o := bench(t, nil, "-test.bench=(Embeddings|Pooling)/format=.*/body=slow", "-test.benchtime=16x")
+	require.Zero(t, o.code, o.stdout+o.stderr)
+	lines := o.lines(t)
+	require.Len(t, lines, 4)
+	for name, line := range lines {
+		require.GreaterOrEqual(t, number(t, line["body-complete-p50-ns"]), 250e6, name)
+		require.Less(t, number(t, line["headers-p50-ns"]), 250e6, name)
+		if strings.Contains(name, "bytes_only") {
+			require.Equal(t, "128.0", line["client-input-tok/op"])
+			require.NotContains(t, line, "input-tok/op")
+		} else {
+			require.Equal(t, "128.0", line["input-tok/op"])
+			require.NotContains(t, line, "client-input-tok/op")
+		}
+	}
+}
+
+func number(t *testing.T, s string) float64 {
+	t.Helper()
+	var v float64
+	_, err := fmt.Sscan(s, &v)
+	require.NoError(t, err, "%q", s)
+	return v
+}
+
+// exactUnits have the same value on every run against a fake server.
+var exactUnits = []string{"N", "input-tok/op", "output-tok/op", "client-input-tok/op", "client-output-tok/op", "image-tok/op", "events/op", "body-B/op", "ok/op"}
+
+func exactRows(t *testing.T, o outcome) map[string]string {
+	t.Helper()
+	require.Zero(t, o.code, o.stdout+o.stderr)
+	rows := map[string]string{}
+	for name, line := range o.lines(t) {
+		for _, unit := range exactUnits {
+			if v, ok := line[unit]; ok {
+				rows[name+" "+unit] = v
+			}
+		}
+	}
+	return rows
+}
+
+// A fake server behind a real socket gives the same exact rows as the built-in
+// one, through either way of naming it.
+func TestFakeBehindSocketGivesSameRows(t *testing.T) {
+	srv := fakeserver.Start(t, harness.FakeConfig())
+	args := []string{"-test.bench=.", "-test.benchtime=2x"}
+	builtIn := exactRows(t, bench(t, nil, args...))
+	require.Greater(t, len(builtIn), 100)
+	o := bench(t, []string{"OPENAI_BASE_URL=" + srv.URL + "/v1"}, args...)
+	require.Equal(t, builtIn, exactRows(t, o))
+	require.Contains(t, o.stdout, "# target: "+srv.URL)
+	for name, line := range o.lines(t) {
+		require.NotContains(t, line, "allocs/op", name)
+	}
+	// A stray address does not matter where the fake is chosen.
+	o = bench(t, []string{"OPENAI_BASE_URL=http://198.51.100.1/v1", "TOKPACE_TARGET=fake"}, args[0], "-test.benchtime=1x", "-test.bench=Rerank")
+	require.Zero(t, o.code, o.stderr)
+	require.Contains(t, o.stdout, "# target: built-in fake server (chosen by TOKPACE_TARGET)")
+}
+
+// Each mistake ends in one line of ours, with exit code 2, before a benchmark
+// or anything else is printed.
+func TestMistakes(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	closed := "http://" + l.Addr().String()
+	l.Close()
+	srv := fakeserver.Start(t, fakeserver.Config{})
+	html := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>hello</html>") }))
+	t.Cleanup(html.Close)
+	locked := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) }))
+	t.Cleanup(locked.Close)
+	any := []string{"-test.bench=Chat"}
+	for name, c := range map[string]struct {
+		env   []string
+		args  []string
+		words string
+	}{
+		"unreachable":          {[]string{"OPENAI_BASE_URL=" + closed}, any, "cannot reach " + closed + "/v1/models"},
+		"remote host":          {[]string{"OPENAI_BASE_URL=https://api.example.com/v1"}, any, "set TOKPACE_ALLOW_REMOTE=1"},
+		"remote by name":       {[]string{"TOKPACE_BASE_URL=http://localhost.example.com/v1"}, any, "set TOKPACE_ALLOW_REMOTE=1"},
+		"remote by flag":       {nil, append(any, "-tokpace.base-url=http://198.51.100.1"), "set TOKPACE_ALLOW_REMOTE=1"},
+		"wrong path":           {[]string{"OPENAI_BASE_URL=" + srv.URL + "/llm"}, any, "/llm/v1/models answered 404: is the base URL right?"},
+		"not an API":           {[]string{"OPENAI_BASE_URL=" + html.URL}, any, "no list of models"},
+		"no key":               {[]string{"OPENAI_BASE_URL=" + locked.URL}, any, "set OPENAI_API_KEY"},
+		"no scheme":            {[]string{"OPENAI_BASE_URL=127.0.0.1:8000"}, any, "the base URL cannot be read: give one such as http://127.0.0.1:8000/v1"},
+		"unreadable URL":       {[]string{"OPENAI_BASE_URL=http://key:secret@[::1"}, any, "the base URL cannot be read"},
+		"unknown model":        {[]string{"OPENAI_BASE_URL=" + srv.URL, "TOKPACE_MODEL=nope"}, any, `has no model "nope": it lists tokpace-fake`},
+		"unknown model, fake":  {[]string{"TOKPACE_MODEL=nope"}, any, `built-in fake has no model "nope"`},
+		"unknown target":       {[]string{"TOKPACE_TARGET=vllm"}, any, `TOKPACE_TARGET: the only named target is "fake"`},
+		"unknown variable":     {[]string{"TOKPACE_BASEURL=x"}, any, "TOKPACE_BASEURL is no setting"},
+		"bad number":           {[]string{"TOKPACE_SEED=-1"}, any, "TOKPACE_SEED: want a whole number"},
+		"bad timeout":          {[]string{"TOKPACE_TIMEOUT=0s"}, any, "TOKPACE_TIMEOUT: want a duration"},
+		"bad header":           {[]string{"TOKPACE_HEADER=nothing"}, any, "TOKPACE_HEADER: want K=V"},
+		"bad flag":             {nil, append(any, "-tokpace.nope"), "flag provided but not defined"},
+		"bad flag value":       {nil, append(any, "-tokpace.seed=x"), "want a whole number"},
+		"no match":             {nil, []string{"-test.bench=Nope"}, `-bench "Nope" matches no benchmark: choose among BenchmarkChat`},
+		"no match below":       {nil, []string{"-test.bench=Chat/nope"}, `-bench "Chat/nope" matches no benchmark`},
+		"bad pattern":          {nil, []string{"-test.bench=Chat("}, "missing closing )"},
+		"skip check, no model": {[]string{"OPENAI_BASE_URL=" + srv.URL, "TOKPACE_SKIP_CHECK=1"}, any, "needs TOKPACE_MODEL"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := bench(t, c.env, append([]string{"-test.benchtime=1x"}, c.args...)...)
+			require.Equal(t, 2, o.code, o.stdout+o.stderr)
+			require.Regexp(t, `^tokpace: [^\n]+\n$`, o.stderr)
+			require.Contains(t, o.stderr, c.words)
+			require.NotContains(t, o.stderr, "secret")
+			require.NotContains(t, o.stdout, "Benchmark")
+		})
+	}
+}
+
+// Failed requests fail the benchmark: no line, their classes and first
+// messages, exit code 1. An allowance makes them a count.
+func TestFailedRequests(t *testing.T) {
+	fake, err := fakeserver.New(fakeserver.Config{})
+	require.NoError(t, err)
+	t.Cleanup(func() { fake.Close() })
+	n := 0
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			if n++; n == 2 {
+				http.Error(w, `{"error":{"message":"out of memory, key sk-1234567890"}}`, http.StatusInternalServerError)
+				return
+			}
+		}
+		fake.Handler().ServeHTTP(w, r)
+	}))
+	t.Cleanup(srv.Close)
+	env := []string{"OPENAI_BASE_URL=" + srv.URL, "OPENAI_API_KEY=sk-1234567890"}
+	args := []string{"-test.bench=Rerank/conc=1", "-test.benchtime=5x"}
+	o := bench(t, env, args...)
+	require.Equal(t, 1, o.code)
+	require.Empty(t, o.lines(t))
+	require.Contains(t, o.stdout, "1 of 2 requests failed:\n")
+	require.Contains(t, o.stdout, "1 × http_status 500: out of memory, key [redacted]")
+	require.NotContains(t, o.stdout+o.stderr, "sk-1234567890")
+
+	n = 0
+	o = bench(t, append(env, "TOKPACE_MAX_FAIL=1"), args...)
+	require.Zero(t, o.code, o.stdout)
+	require.Equal(t, "0.8000", o.lines(t)["BenchmarkRerank/conc=1"]["ok/op"])
+	require.Contains(t, o.stdout, "1 of 5 requests failed and are in no statistic")
+}
+
+// An interrupt ends the run soon, with no line for the benchmark it met.
+func TestInterrupt(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no interrupt can be sent to another process")
+	}
+	entered := make(chan struct{}, 64)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			fmt.Fprint(w, `{"data":[{"id":"m"}]}`)
+			return
+		}
+		_, _ = io.Copy(io.Discard, r.Body) // net/http sees a disconnect only then
+		entered <- struct{}{}
+		<-r.Context().Done()
+	}))
+	t.Cleanup(srv.Close)
+	cmd := benchCommand(t, []string{"OPENAI_BASE_URL=" + srv.URL, "TOKPACE_SKIP_CHECK=1", "TOKPACE_MODEL=m"}, "-test.bench=Rerank/conc=8")
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	require.NoError(t, cmd.Start())
+	// The first request may be the one that counts tokens; the handler holds it.
+	<-entered
+	start := time.Now()
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	_ = cmd.Wait()
+	require.Less(t, time.Since(start), 10*time.Second)
+	o := outcome{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
+	require.Equal(t, 1, o.code, o.stdout+o.stderr)
+	require.Empty(t, o.lines(t))
+}
+
+func TestHelpListsSettings(t *testing.T) {
+	o := bench(t, nil, "-help")
+	require.Zero(t, o.code)
+	require.Empty(t, o.stderr)
+	require.Contains(t, o.stdout, "-tokpace.base-url URL")
+	require.Contains(t, o.stdout, "TOKPACE_MAX_FAIL")
+}
+
+func TestNames(t *testing.T) {
+	for _, f := range families {
+		for _, s := range f.scenarios {
+			if s.name == "" {
+				continue
+			}
+			for segment := range strings.SplitSeq(s.name, "/") {
+				require.Regexp(t, `^[a-z]+=[A-Za-z0-9._+-]+$`, segment)
+				require.NotRegexp(t, `-\d+$`, segment)
+			}
+		}
+	}
+	total := 0
+	for _, f := range families {
+		for _, s := range f.scenarios {
+			require.NotEmpty(t, s.conc)
+			require.True(t, slices.IsSorted(s.conc))
+			total += len(s.conc)
+		}
+	}
+	require.LessOrEqual(t, total, 40, "make bench promises at most 40 sub-benchmarks")
+}

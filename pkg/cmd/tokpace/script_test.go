@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"tokpace": main})
+}
+
+// TestScript runs the command as its users do. Beside testscript's own commands
+// there are:
+//
+//	fake [FLAGS]       start `tokpace fake` on a free port, and set $URL and $ADDR
+//	endfake SIGNAL     send SIGTERM or SIGINT; it must exit with 0 and say nothing more
+//	code N ARGS…       run tokpace: exit code N, one line on stderr if not 0, no stdout if 2
+//	[!] json KEY [VAL] stdout is one line of JSON that has (not) KEY, as VAL
+func TestScript(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                "testdata/script",
+		ContinueOnError:    true,
+		RequireUniqueNames: true,
+		Setup: func(e *testscript.Env) error {
+			e.Values[fakeKey{}] = &fakeProcess{}
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"fake": startFake, "endfake": endFake, "code": wantCode, "json": wantJSON,
+		},
+	})
+}
+
+type fakeKey struct{}
+
+type fakeProcess struct {
+	cmd  *exec.Cmd
+	rest chan string // what it said after the first line
+}
+
+var serving = regexp.MustCompile(`^serving (http://(\S+)/v1), Ctrl-C ends it\n$`)
+
+func startFake(ts *testscript.TestScript, neg bool, args []string) {
+	cmd := exec.Command("tokpace", append([]string{"fake", "-listen", "127.0.0.1:0"}, args...)...)
+	cmd.Dir = ts.MkAbs(".")
+	stderr, err := cmd.StderrPipe()
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	p := ts.Value(fakeKey{}).(*fakeProcess)
+	p.cmd, p.rest = cmd, make(chan string, 1)
+	ts.Defer(func() {
+		if cmd.ProcessState == nil {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+	})
+	r := bufio.NewReader(stderr)
+	line, err := r.ReadString('\n')
+	ts.Check(err)
+	m := serving.FindStringSubmatch(line)
+	if m == nil {
+		ts.Fatalf("fake said %q", line)
+	}
+	ts.Setenv("URL", m[1])
+	ts.Setenv("ADDR", m[2])
+	go func() {
+		rest, _ := io.ReadAll(r)
+		p.rest <- string(rest)
+	}()
+}
+
+func endFake(ts *testscript.TestScript, neg bool, args []string) {
+	sig := map[string]os.Signal{"SIGTERM": syscall.SIGTERM, "SIGINT": os.Interrupt}[args[0]]
+	p := ts.Value(fakeKey{}).(*fakeProcess)
+	ts.Check(p.cmd.Process.Signal(sig))
+	if rest := <-p.rest; rest != "" {
+		ts.Fatalf("fake said more: %q", rest)
+	}
+	ts.Check(p.cmd.Wait()) // an error if the code is not 0
+}
+
+func wantCode(ts *testscript.TestScript, neg bool, args []string) {
+	err := ts.Exec("tokpace", args[1:]...)
+	code := "0"
+	if e, ok := err.(*exec.ExitError); ok {
+		code = e.ProcessState.String()
+		code = strings.TrimPrefix(code, "exit status ")
+	} else {
+		ts.Check(err)
+	}
+	if code != args[0] {
+		ts.Fatalf("exit code %s, want %s", code, args[0])
+	}
+	if stderr := ts.ReadFile("stderr"); code != "0" {
+		if !strings.HasPrefix(stderr, "tokpace: ") || strings.Count(stderr, "\n") != 1 || !strings.HasSuffix(stderr, "\n") {
+			ts.Fatalf("stderr is not one line of ours: %q", stderr)
+		}
+	}
+	if stdout := ts.ReadFile("stdout"); code == "2" && stdout != "" {
+		ts.Fatalf("wrong use, and yet on stdout: %q", stdout)
+	}
+}
+
+func wantJSON(ts *testscript.TestScript, neg bool, args []string) {
+	out := ts.ReadFile("stdout")
+	if strings.Count(out, "\n") != 1 || !strings.HasSuffix(out, "\n") {
+		ts.Fatalf("stdout is not one line: %q", out)
+	}
+	var value any
+	dec := json.NewDecoder(strings.NewReader(out))
+	dec.UseNumber()
+	ts.Check(dec.Decode(&value))
+	known := true
+	for key := range strings.SplitSeq(args[0], ".") {
+		object, _ := value.(map[string]any)
+		if value, known = object[key]; !known {
+			break
+		}
+	}
+	if known == neg {
+		ts.Fatalf("%s: present is %v in %s", args[0], known, out)
+	}
+	if neg || len(args) == 1 {
+		return
+	}
+	var got bytes.Buffer
+	enc := json.NewEncoder(&got)
+	enc.SetEscapeHTML(false)
+	ts.Check(enc.Encode(value))
+	if s := strings.TrimSpace(got.String()); s != args[1] {
+		ts.Fatalf("%s is %s, want %s", args[0], s, args[1])
+	}
+}
