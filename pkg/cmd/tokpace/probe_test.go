@@ -254,4 +254,3 @@ func TestUnreadableBody(t *testing.T) {
 	require.Equal(t, 2, code)
 	requireOneLine(t, said)
 }
-

@@ -1,0 +1,65 @@
+# Two commands do it all with nothing but Go and make: `make bench` and `make test`.
+# Every target of this file measures or tests against the built-in fake server.
+
+GO       ?= go
+BENCH    ?= .
+COUNT    ?= 10
+ITERS    ?= 16
+FUZZTIME ?= 10s
+
+# A stray OPENAI_BASE_URL must not be loaded by a make target.
+export TOKPACE_TARGET = fake
+
+.PHONY: help bench test compare lint race smoke fuzz full rename rename-check
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+bench: ## measure the built-in fake server (BENCH=pattern), about a minute
+	$(GO) test ./benchtests -run '^$$' -bench '$(BENCH)'
+
+test: ## all tests, offline once the modules are there
+	$(GO) test ./...
+
+compare: ## compare with another commit: make compare BASE=main [BENCH=pattern] [COUNT=10] [ITERS=16]
+	@test -n '$(BASE)' || { echo 'make compare: say what to compare with, as in: make compare BASE=main' >&2; exit 2; }
+	$(GO) run ./pkg/cmd/tokpace ab -base '$(BASE)' -bench '$(BENCH)' -count '$(COUNT)' -iters '$(ITERS)'
+
+lint: ## gofmt, vet on three systems, staticcheck, go.mod tidy
+	@files=$$(gofmt -l .); test -z "$$files" || { echo "gofmt would change: $$files" >&2; exit 1; }
+	$(GO) vet ./...
+	GOOS=darwin $(GO) vet ./...
+	GOOS=windows $(GO) vet ./...
+	$(GO) tool staticcheck ./...
+	$(GO) mod tidy -diff
+
+race: ## all tests under the race detector
+	$(GO) test -race ./...
+
+smoke: ## one pass of every benchmark, so that none rots
+	$(GO) test ./... -run '^$$' -bench . -benchtime=1x
+
+fuzz: ## every fuzz target for FUZZTIME
+	@set -e; for pkg in $$($(GO) list ./...); do \
+		for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+			echo "== $$pkg $$f"; \
+			$(GO) test $$pkg -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME); \
+		done; \
+	done
+
+full: test lint race smoke fuzz rename-check ## what is too long for every push, under 20 minutes
+	$(GO) test -count=2 -cpu=1,2 ./...
+	$(MAKE) bench
+	$(MAKE) compare BASE=HEAD COUNT=6
+
+rename: ## give the module its address: make rename MODULE=github.com/you/tokpace
+	@test -n '$(MODULE)' || { echo 'make rename: say the new path, as in: make rename MODULE=github.com/you/tokpace' >&2; exit 2; }
+	@old=$$($(GO) list -m) && \
+	grep -rlF --include='*.go' --include='*.md' --include='*.txtar' --include=go.mod "$$old" . | while read -r f; do \
+		sed "s|$$old|$(MODULE)|g" "$$f" > "$$f.renamed" && cat "$$f.renamed" > "$$f" && rm "$$f.renamed"; \
+	done && gofmt -w $$($(GO) list -f '{{.Dir}}' ./...) && echo "renamed $$old to $(MODULE)"
+
+rename-check: ## rename a copy and build it
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && git ls-files -z | xargs -0 tar cf - | tar xf - -C "$$dir" && \
+	$(MAKE) -C "$$dir" rename MODULE=example.org/other/name && cd "$$dir" && $(GO) vet ./... && \
+	! grep -rn 'example.com/tokpace' --include='*.go' . && echo 'rename-check: ok'
