@@ -23,7 +23,7 @@ test: ## all tests, offline once the modules are there
 
 compare: ## compare with another commit: make compare BASE=main [BENCH=pattern] [COUNT=10] [ITERS=16]
 	@test -n '$(BASE)' || { echo 'make compare: say what to compare with, as in: make compare BASE=main' >&2; exit 2; }
-	$(GO) run ./pkg/cmd/tokpace ab -base '$(BASE)' -bench '$(BENCH)' -count '$(COUNT)' -iters '$(ITERS)'
+	@$(GO) run ./pkg/cmd/tokpace ab -base '$(BASE)' -bench '$(BENCH)' -count '$(COUNT)' -iters '$(ITERS)'
 
 lint: ## gofmt, vet on three systems, staticcheck, go.mod tidy
 	@files=$$(gofmt -l .); test -z "$$files" || { echo "gofmt would change: $$files" >&2; exit 1; }
@@ -49,8 +49,7 @@ fuzz: ## every fuzz target for FUZZTIME
 
 full: test lint race smoke fuzz rename-check ## what is too long for every push, under 20 minutes
 	$(GO) test -count=2 -cpu=1,2 ./...
-	$(MAKE) bench
-	$(MAKE) compare BASE=HEAD COUNT=6
+	README_FULL=1 $(GO) test ./benchtests -run Readme -count=1 -timeout 20m -v
 
 rename: ## give the module its address: make rename MODULE=github.com/you/tokpace
 	@test -n '$(MODULE)' || { echo 'make rename: say the new path, as in: make rename MODULE=github.com/you/tokpace' >&2; exit 2; }

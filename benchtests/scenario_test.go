@@ -9,6 +9,7 @@ import (
 	"example.com/tokpace/pkg/dataset"
 	"example.com/tokpace/pkg/harness"
 	"example.com/tokpace/pkg/load"
+	"example.com/tokpace/pkg/metric"
 )
 
 // A scenario is one shape of requests. The benchmarks run the scenarios on real
@@ -50,4 +51,12 @@ func join(name, segment string) string {
 		return segment
 	}
 	return name + "/" + segment
+}
+
+func unitNames() []string {
+	var names []string
+	for _, u := range metric.Units() {
+		names = append(names, u.Name)
+	}
+	return names
 }

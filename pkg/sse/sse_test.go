@@ -122,8 +122,8 @@ func TestCapturedStream(t *testing.T) {
 	everySplit(t, stream)
 	events, err := readAll(sse.NewReader(bytes.NewReader(stream), noClock))
 	require.NoError(t, err)
-	require.Len(t, events, 7)
-	require.Equal(t, "[DONE]", events[6].data)
+	require.Len(t, events, 9)
+	require.Equal(t, "[DONE]", events[8].data)
 }
 
 func TestCaseH03LongLine(t *testing.T) {
@@ -234,9 +234,9 @@ func TestLimit(t *testing.T) {
 		{"line ends do not count", "data: 8901\r\ndata: 8901\r\n\r\ndata: c\r\n\r\n", 2, false},
 		{"several lines", "data: a\n\ndata: 8901\ndata: 89012\n\n", 1, true},
 		{"comment inside", "data: a\n\ndata: b\n: 23456789012345\n\n", 1, true},
-		{"comments without a blank line", "data: a\n\n:23456789\n:23456789\n:\n", 1, true},
+		{"comments without a blank line", "data: a\n\n:234567890\n:234567890\n:\n", 1, true},
 		{"keep-alives do not add up", strings.Repeat(": 3456789\n\n", 10) + "data: a\n\n", 1, false},
-		{"unknown field", "foo: 678901234567890\n\n", 0, true},
+		{"unknown field", "foo: 6789012345678901\n\n", 0, true},
 		{"no line end ever", "data: a\n\n" + strings.Repeat("x", 100), 1, true},
 		{"open at the end, just fits", "data: 89012345678901", 1, false},
 		{"open at the end, one too long", "data: 890123456789012", 0, true},
@@ -482,7 +482,9 @@ func FuzzReader(f *testing.F) {
 			require.Equal(t, events, short)
 		} else {
 			require.LessOrEqual(t, len(short), len(events))
-			require.Equal(t, events[:len(short)], append([]got{}, short...))
+			for i := range short {
+				require.Equal(t, events[i], short[i])
+			}
 		}
 	})
 }

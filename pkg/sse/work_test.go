@@ -1,6 +1,7 @@
 package sse
 
 import (
+	"bytes"
 	"io"
 	"strings"
 	"testing"
@@ -9,20 +10,24 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// poisoner turns the bytes that the reader has already looked at into line ends
-// before each read: a reader that looked at them again would see events that
-// are not there.
+// poisoner turns the bytes of a line's value that the reader has already looked
+// at into line ends before each read: a reader that looked at them again would
+// end the line there.
 type poisoner struct {
-	r      *Reader
-	stream io.Reader
-	chunk  int
-	moved  int // times that the buffer was another one
-	last   *byte
+	r        *Reader
+	stream   io.Reader
+	chunk    int
+	poisoned int // up to where the buffer's first line is
+	moved    int // times that the buffer was another one
+	last     *byte
 }
 
+const fieldName = "data: "
+
 func (p *poisoner) Read(b []byte) (int, error) {
-	for i := p.r.start; i < p.r.scanned; i++ {
+	for i := max(p.poisoned, p.r.start+len(fieldName)); i < p.r.scanned; i++ {
 		p.r.buf[i] = '\n'
+		p.poisoned = i + 1
 	}
 	if &p.r.buf[0] != p.last {
 		p.last = &p.r.buf[0]
@@ -36,22 +41,14 @@ func (p *poisoner) Read(b []byte) (int, error) {
 func TestNoByteIsScannedTwice(t *testing.T) {
 	const size = 1 << 20
 	for _, chunk := range []int{1, 7, 1000} {
-		p := &poisoner{stream: strings.NewReader("data: " + strings.Repeat("x", size) + "\n\ndata: b\n\n"), chunk: chunk}
+		p := &poisoner{stream: strings.NewReader(fieldName + strings.Repeat("x", size) + "\n\n"), chunk: chunk}
 		r := NewReader(p, func() time.Duration { return 0 })
 		p.r = r
 		ev, err := r.Next()
 		require.NoError(t, err)
-		require.Empty(t, ev.Data, "the poisoned line is no data line, so the event is the next one")
-		require.Equal(t, io.EOF, drainAll(r))
-		require.LessOrEqual(t, p.moved, 9, "the buffer doubles")
-	}
-}
-
-func drainAll(r *Reader) error {
-	for {
-		if _, err := r.Next(); err != nil {
-			return err
-		}
+		require.Len(t, ev.Data, size)
+		require.Greater(t, bytes.Count(ev.Data, []byte{'\n'}), size-2*chunk, "the poison was there")
+		require.LessOrEqual(t, p.moved, 8, "the buffer doubles, so its bytes are copied a few times only")
 	}
 }
 
@@ -65,7 +62,6 @@ func TestLineEndIsFoundInStrides(t *testing.T) {
 		r.buf = []byte(strings.Repeat("data"+end, lines))
 		r.end, r.begun = len(r.buf), true
 		for i := range lines {
-			// Bytes beyond the stride may be anything, whatever they are.
 			line, ok := r.line()
 			require.True(t, ok)
 			if string(line) != "data" {

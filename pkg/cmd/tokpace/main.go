@@ -18,6 +18,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
+	"syscall"
 )
 
 func main() {
@@ -33,12 +35,23 @@ const (
 
 // run is the whole command: it returns the exit code of a command line.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	// A reader that goes away shall be an error, not the death of the process
+	// before it has tidied up. Ignoring the signal instead would be inherited by
+	// child processes.
+	broken := make(chan os.Signal, 1)
+	signal.Notify(broken, syscall.SIGPIPE)
+	defer signal.Stop(broken)
+
+	out := &output{w: stdout}
 	root := newRoot()
 	root.SetIn(stdin)
-	root.SetOut(stdout)
+	root.SetOut(out)
 	root.SetErr(stderr)
 	root.SetArgs(doubleDashes(root, args))
 	err := root.ExecuteContext(context.Background())
+	if err == nil {
+		err = out.err // help and completion scripts are written unseen
+	}
 	if err == nil {
 		return exitOK
 	}
@@ -48,4 +61,21 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return coded.ExitCode()
 	}
 	return exitUsage
+}
+
+// output is standard output; it remembers its first error.
+type output struct {
+	w   io.Writer
+	err error
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.w.Write(p)
+	if err != nil {
+		err = fmt.Errorf("cannot write to standard output: %w", err)
+		if o.err == nil {
+			o.err = err
+		}
+	}
+	return n, err
 }

@@ -162,7 +162,7 @@ func (p *probe) run(cmd *cobra.Command) error {
 	ex := p.client.Do(ctx, req)
 	p.target.secrets.clean(ex)
 	if err := p.print(cmd.OutOrStdout(), about, ex); err != nil {
-		return fmt.Errorf("cannot write to standard output: %w", err)
+		return err
 	}
 	if !ex.OK {
 		return &exchangeError{ex.Error}
@@ -208,11 +208,6 @@ func (p *probe) print(w io.Writer, about sent, ex *client.Exchange) error {
 	} else {
 		out = []byte(timeline(about, ex))
 	}
-	// Without this a closed pipe would kill the process instead of being an
-	// error. Ignoring the signal would do that to child processes too.
-	broken := make(chan os.Signal, 1)
-	signal.Notify(broken, syscall.SIGPIPE)
-	defer signal.Stop(broken)
 	_, err := w.Write(out)
 	return err
 }

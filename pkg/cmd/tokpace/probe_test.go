@@ -234,6 +234,8 @@ func TestWriteErrors(t *testing.T) {
 		{"probe", "-api", "openai", "-base-url", "http://127.0.0.1:1", "-model", "m"},
 		{"version"},
 		{"help", "probe"},
+		{"-h"},
+		{"completion", "bash"},
 	} {
 		var stderr bytes.Buffer
 		require.Equal(t, 2, run(args, strings.NewReader(""), fullDisk{}, &stderr), args)

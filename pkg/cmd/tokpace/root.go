@@ -54,7 +54,8 @@ func newHelpCmd() *cobra.Command {
 				return fmt.Errorf("%q is no command: see tokpace -h", strings.Join(args, " "))
 			}
 			topic.InitDefaultHelpFlag()
-			return writeHelp(cmd.OutOrStdout(), topic)
+			writeHelp(cmd.OutOrStdout(), topic)
+			return nil
 		},
 	}
 }
@@ -100,7 +101,7 @@ func noArguments(cmd *cobra.Command, args []string) error {
 }
 
 // writeHelp writes a command's help, flags with a single dash.
-func writeHelp(w io.Writer, cmd *cobra.Command) error {
+func writeHelp(w io.Writer, cmd *cobra.Command) {
 	var b strings.Builder
 	text := cmd.Long
 	if text == "" {
@@ -115,8 +116,7 @@ func writeHelp(w io.Writer, cmd *cobra.Command) error {
 			}
 		}
 	} else {
-		use := cmd.UseLine()
-		fmt.Fprintf(&b, "  %s\n", use)
+		fmt.Fprintf(&b, "  %s\n", cmd.UseLine())
 	}
 	if cmd.Example != "" {
 		fmt.Fprintf(&b, "\nExamples:\n%s\n", cmd.Example)
@@ -124,6 +124,5 @@ func writeHelp(w io.Writer, cmd *cobra.Command) error {
 	if flags := flagHelp(cmd.LocalFlags()); flags != "" {
 		fmt.Fprintf(&b, "\nFlags:\n%s", flags)
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	_, _ = io.WriteString(w, b.String()) // run sees the error
 }

@@ -33,6 +33,7 @@ func TestScript(t *testing.T) {
 		RequireUniqueNames: true,
 		Setup: func(e *testscript.Env) error {
 			e.Values[fakeKey{}] = &fakeProcess{}
+			e.Setenv("GORACE", "atexit_sleep_ms=0") // else each process of a -race run sleeps for a second
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -57,7 +58,8 @@ func startFake(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	ts.Check(cmd.Start())
 	p := ts.Value(fakeKey{}).(*fakeProcess)
-	p.cmd, p.rest = cmd, make(chan string, 1)
+	said := make(chan string, 1)
+	p.cmd, p.rest = cmd, said
 	ts.Defer(func() {
 		if cmd.ProcessState == nil {
 			_ = cmd.Process.Kill()
@@ -75,7 +77,7 @@ func startFake(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("ADDR", m[2])
 	go func() {
 		rest, _ := io.ReadAll(r)
-		p.rest <- string(rest)
+		said <- string(rest)
 	}()
 }
 

@@ -106,7 +106,7 @@ func (t *lines) output(ex *client.Exchange) {
 		}
 		t.between("%d more%s", more, gaps)
 		if ex.MergedReads > 0 {
-			t.between("more than one event in one read, %d times: gaps inside a read are 0", ex.MergedReads)
+			t.between("reads with more than one event: %d (gaps inside a read are 0)", ex.MergedReads)
 		}
 		t.at(ex.E2E.V, "last output event")
 	}
