@@ -1,6 +1,7 @@
 package benchtests
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
@@ -19,7 +21,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/tokpace/fakeserver"
-	"example.com/tokpace/pkg/harness"
 )
 
 // An outcome is what a run of this test binary as a benchmark process gave.
@@ -164,23 +165,47 @@ func exactRows(t *testing.T, o outcome) map[string]string {
 	return rows
 }
 
-// A fake server behind a real socket gives the same exact rows as the built-in
-// one, through either way of naming it.
-func TestFakeBehindSocketGivesSameRows(t *testing.T) {
-	srv := fakeserver.Start(t, harness.FakeConfig())
+// The fake server as a process of its own gives the same exact rows as the
+// built-in one.
+func TestFakeProcessGivesSameRows(t *testing.T) {
+	url := startFakeProcess(t)
 	args := []string{"-test.bench=.", "-test.benchtime=2x"}
 	builtIn := exactRows(t, bench(t, nil, args...))
 	require.Greater(t, len(builtIn), 100)
-	o := bench(t, []string{"OPENAI_BASE_URL=" + srv.URL + "/v1"}, args...)
+	o := bench(t, []string{"OPENAI_BASE_URL=" + url + "/v1"}, args...)
 	require.Equal(t, builtIn, exactRows(t, o))
-	require.Contains(t, o.stdout, "# target: "+srv.URL)
+	require.Contains(t, o.stdout, "# target: "+url)
 	for name, line := range o.lines(t) {
 		require.NotContains(t, line, "allocs/op", name)
 	}
 	// A stray address does not matter where the fake is chosen.
-	o = bench(t, []string{"OPENAI_BASE_URL=http://198.51.100.1/v1", "TOKPACE_TARGET=fake"}, args[0], "-test.benchtime=1x", "-test.bench=Rerank")
+	o = bench(t, []string{"OPENAI_BASE_URL=http://198.51.100.1/v1", "TOKPACE_TARGET=fake"}, "-test.benchtime=1x", "-test.bench=Rerank")
 	require.Zero(t, o.code, o.stderr)
 	require.Contains(t, o.stdout, "# target: built-in fake server (chosen by TOKPACE_TARGET)")
+}
+
+// startFakeProcess builds the command and starts its fake server.
+func startFakeProcess(t *testing.T) (url string) {
+	t.Helper()
+	dir := t.TempDir()
+	exe := filepath.Join(dir, "tokpace.exe")
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", exe, "../pkg/cmd/tokpace").CombinedOutput()
+	require.NoError(t, err, string(out))
+	addrFile := filepath.Join(dir, "addr")
+	cmd := exec.Command(exe, "fake", "-listen", "127.0.0.1:0", "-addr-file", addrFile)
+	stderr, err := cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	// The line on stderr comes when the server listens and the file is there.
+	line, err := bufio.NewReader(stderr).ReadString('\n')
+	require.NoError(t, err)
+	addr, err := os.ReadFile(addrFile)
+	require.NoError(t, err, line)
+	return "http://" + strings.TrimSpace(string(addr))
 }
 
 // Each mistake ends in one line of ours, with exit code 2, before a benchmark
