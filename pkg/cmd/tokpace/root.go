@@ -31,7 +31,7 @@ not be done as asked. Every error is one line on stderr.`,
 				return errors.New("no command given: see tokpace -h")
 			}
 			hint := ""
-			if s := cmd.SuggestionsFor(args[0]); len(s) > 0 {
+			if s := cmd.SuggestionsFor(args[0]); args[0] != "" && len(s) > 0 && s[0] != args[0] {
 				hint = fmt.Sprintf(" (did you mean %s?)", s[0])
 			}
 			return fmt.Errorf("%q is no command%s: see tokpace -h", args[0], hint)
