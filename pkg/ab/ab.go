@@ -115,7 +115,7 @@ func (c Config) withDefaults() Config {
 func (c Config) check() error {
 	switch {
 	case c.Base == "":
-		return inputError("no base commit given")
+		return inputError("no base commit given: say which, as in -base main")
 	case c.Count < 1:
 		return inputError("count is %d, want at least 1", c.Count)
 	case c.Iters < 1:

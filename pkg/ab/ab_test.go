@@ -271,7 +271,7 @@ func TestRunRefusesBadInput(t *testing.T) {
 		edit func(*ab.Config)
 		want string
 	}{
-		{"no ref", func(c *ab.Config) { c.Base = "" }, "no base commit given"},
+		{"no ref", func(c *ab.Config) { c.Base = "" }, "no base commit given: say which, as in -base main"},
 		{"unknown ref", func(c *ab.Config) { c.Base = "nowhere" }, `unknown base commit "nowhere"`},
 		{"option as ref", func(c *ab.Config) { c.Base = "--all" }, `unknown base commit "--all"`},
 		{"tree as ref", func(c *ab.Config) { c.Base = "HEAD:benchtests" }, `unknown base commit "HEAD:benchtests"`},

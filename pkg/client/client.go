@@ -17,12 +17,15 @@ package client
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -76,7 +79,7 @@ var errTimeout = errors.New("request timeout")
 func (c *Client) Do(ctx context.Context, req *api.Request) *Exchange {
 	c.once.Do(c.init)
 	ex := &Exchange{Schema: Schema, API: req.API.Name, Stream: req.Stream}
-	url, err := api.JoinURL(c.BaseURL, req.Target())
+	target, err := api.JoinURL(c.BaseURL, req.Target())
 	if err != nil {
 		ex.fail(&api.Failure{Class: api.Connect, Message: err.Error()})
 		return ex
@@ -87,7 +90,7 @@ func (c *Client) Do(ctx context.Context, req *api.Request) *Exchange {
 	}
 	run, cancel := context.WithTimeoutCause(ctx, timeout, errTimeout)
 	defer cancel()
-	x := &exchange{c: c, ex: ex, req: req, url: url, parent: ctx, ctx: run}
+	x := &exchange{c: c, ex: ex, req: req, url: target, parent: ctx, ctx: run}
 	if f := x.do(); f != nil {
 		f.Message = c.redact(f.Message)
 		ex.fail(f)
@@ -122,7 +125,39 @@ func (c *Client) init() {
 // redact removes the client's secrets from words that came from elsewhere: some
 // servers repeat the key that they reject.
 func (c *Client) redact(s string) string {
+	for _, secret := range c.secrets() {
+		s = strings.ReplaceAll(s, secret, redacted)
+		// A message cut short may end inside a secret.
+		if head, cut := strings.CutSuffix(s, "…"); cut {
+			for n := len(secret) - 1; n >= minSecret; n-- {
+				if rest, found := strings.CutSuffix(head, secret[:n]); found {
+					s = rest + redacted + "…"
+					break
+				}
+			}
+		}
+	}
+	return s
+}
+
+const (
+	redacted = "[redacted]"
+	// minSecret is the length from which words count as secret: shorter ones
+	// would be found everywhere.
+	minSecret = 4
+)
+
+func (c *Client) secrets() []string {
 	secrets := []string{c.APIKey}
+	if u, err := url.Parse(c.BaseURL); err == nil {
+		if password, ok := u.User.Password(); ok {
+			basic := base64.StdEncoding.EncodeToString([]byte(u.User.Username() + ":" + password))
+			secrets = append(secrets, password, basic)
+		}
+		for _, values := range u.Query() {
+			secrets = append(secrets, values...)
+		}
+	}
 	for name, values := range c.Header {
 		if secretHeader(name) {
 			for _, v := range values {
@@ -130,12 +165,7 @@ func (c *Client) redact(s string) string {
 			}
 		}
 	}
-	for _, secret := range secrets {
-		if len(secret) >= 4 {
-			s = strings.ReplaceAll(s, secret, "[redacted]")
-		}
-	}
-	return s
+	return slices.DeleteFunc(secrets, func(s string) bool { return len(s) < minSecret })
 }
 
 func secretHeader(name string) bool {
@@ -245,6 +275,11 @@ func (x *exchange) roundTrip(t http.RoundTripper) (*http.Response, error) {
 // own header.
 func (c *Client) setHeader(hr *http.Request, more http.Header) {
 	hr.Header.Set("User-Agent", "tokpace")
+	// A transport, unlike http.Client, leaves the URL's user to its caller.
+	if user := hr.URL.User; user != nil {
+		password, _ := user.Password()
+		hr.SetBasicAuth(user.Username(), password)
+	}
 	if c.APIKey != "" {
 		hr.Header.Set("Authorization", "Bearer "+c.APIKey)
 	}

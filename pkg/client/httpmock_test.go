@@ -121,6 +121,31 @@ func TestRequestHeader(t *testing.T) {
 	require.Equal(t, string(req.Body), string(body))
 }
 
+func TestUserOfURL(t *testing.T) {
+	var seen string
+	mock := httpmock.NewMockTransport()
+	mock.RegisterNoResponder(func(req *http.Request) (*http.Response, error) {
+		seen = req.Header.Get("Authorization")
+		return httpmock.NewStringResponse(401, "no: "+seen+" pass-word"), nil
+	})
+	cl := &client.Client{BaseURL: "http://me:pass-word@mock.invalid", Transport: mock}
+	ex := cl.Do(t.Context(), chatRequest(t))
+	require.Equal(t, "Basic bWU6cGFzcy13b3Jk", seen)
+	require.Equal(t, "no: Basic [redacted] [redacted]", ex.Error.Message)
+}
+
+// A secret is not shown wherever it stands in a server's words, also where the
+// message is cut inside it.
+func TestSecretsAreNotRepeated(t *testing.T) {
+	const key = "sk-abcdefghijklmnop"
+	for n := range 220 {
+		cl, _ := mocked(t, chatURL, answer(401, "text/plain", strings.Repeat("x", n)+key+strings.Repeat("y", 100)))
+		cl.APIKey = key
+		ex := cl.Do(t.Context(), chatRequest(t))
+		require.NotContains(t, ex.Error.Message, key[:5], "after %d bytes", n)
+	}
+}
+
 func TestUsageFallback(t *testing.T) {
 	embedding := func(usage string) string { return `{"data":[{"index":0,"embedding":[1,2]}]` + usage + `}` }
 	for name, c := range map[string]struct {

@@ -3,6 +3,7 @@ package client
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 
@@ -44,6 +45,9 @@ func (c *Client) Post(ctx context.Context, path string, body []byte) (status int
 func (c *Client) fetch(req *http.Request) (status int, body []byte, err error) {
 	resp, err := c.transport.RoundTrip(req)
 	if err != nil {
+		if words := c.redact(err.Error()); words != err.Error() {
+			err = errors.New(words)
+		}
 		return 0, nil, err
 	}
 	defer resp.Body.Close()
