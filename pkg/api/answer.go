@@ -5,7 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"math"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -43,8 +44,9 @@ func (f *Failure) Error() string {
 	return fmt.Sprintf("%s: %s", f.Class, f.Message)
 }
 
+// malformed makes a failure of a message that may quote the server.
 func malformed(format string, args ...any) *Failure {
-	return &Failure{Class: Malformed, Message: fmt.Sprintf(format, args...)}
+	return &Failure{Class: Malformed, Message: line([]byte(fmt.Sprintf(format, args...)), messageLen)}
 }
 
 // An Answer is what a complete answer said.
@@ -91,8 +93,6 @@ func decode(body []byte, v any) *Failure {
 		return nil
 	case errors.As(err, &syntax):
 		return malformed("not valid JSON at byte %d (%v): %s", syntax.Offset, syntax, Snippet(body))
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return malformed("JSON ends too early: %s", Snippet(body))
 	default:
 		var f *Failure
 		if errors.As(err, &f) {
@@ -110,7 +110,7 @@ type errorFields struct {
 
 // failure is the in-band error that an answer holds, or nil.
 func (e *errorFields) failure(whole []byte) *Failure {
-	if len(e.Error) > 0 && string(e.Error) != "null" {
+	if isError(e.Error) {
 		return inBand(e.Error)
 	}
 	if string(e.Object) == `"error"` {
@@ -119,42 +119,73 @@ func (e *errorFields) failure(whole []byte) *Failure {
 	return nil
 }
 
+// isError reports whether an error field tells an error: some servers send the
+// field always, and leave it empty when all is well.
+func isError(raw json.RawMessage) bool {
+	switch string(raw) {
+	case "", "null", `""`, "false":
+		return false
+	}
+	return true
+}
+
 // inBand reads an error object ({"message","type","code"}) or string. Whatever
 // its form, it is an error.
 func inBand(raw []byte) *Failure {
 	f := &Failure{Class: ServerError, Message: Snippet(raw)}
 	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		f.Message = Snippet([]byte(text))
-		return f
-	}
 	var obj struct {
 		Message any `json:"message"`
 		Code    any `json:"code"`
 	}
-	if json.Unmarshal(raw, &obj) == nil {
+	switch {
+	case json.Unmarshal(raw, &text) == nil:
+		f.Message = Snippet([]byte(text))
+	case json.Unmarshal(raw, &obj) == nil:
 		if m, ok := obj.Message.(string); ok && m != "" {
 			f.Message = Snippet([]byte(m))
 		}
-		if c, ok := obj.Code.(float64); ok && c == float64(int(c)) {
-			f.Status = int(c)
-		}
+		f.Status = code(obj.Code)
+	}
+	if f.Message == "" {
+		f.Message = "an error without a message"
 	}
 	return f
+}
+
+// code is an error's code where that is a number, 0 for a word.
+func code(v any) int {
+	switch v := v.(type) {
+	case float64:
+		if v == math.Trunc(v) && math.Abs(v) <= math.MaxInt32 {
+			return int(v)
+		}
+	case string:
+		if n, err := strconv.ParseInt(v, 10, 32); err == nil {
+			return int(n)
+		}
+	}
+	return 0
 }
 
 // ErrorMessage is the message of an error answer's body: the one in its JSON,
 // else the start of the body.
 func ErrorMessage(body []byte) string {
+	var list []json.RawMessage // some gateways wrap the error in a list
+	if json.Unmarshal(body, &list) == nil && len(list) == 1 {
+		body = list[0]
+	}
 	var e errorFields
 	if json.Unmarshal(body, &e) == nil {
 		if f := e.failure(body); f != nil {
 			return f.Message
 		}
-		for _, key := range []string{"detail", "message"} {
-			var obj map[string]any
-			if json.Unmarshal(body, &obj) == nil {
-				if m, ok := obj[key].(string); ok && m != "" {
+		var obj struct {
+			Detail, Message any
+		}
+		if json.Unmarshal(body, &obj) == nil {
+			for _, v := range []any{obj.Detail, obj.Message} {
+				if m, ok := v.(string); ok && m != "" {
 					return Snippet([]byte(m))
 				}
 			}
@@ -163,33 +194,50 @@ func ErrorMessage(body []byte) string {
 	return Snippet(body)
 }
 
-// snippetLen is how much of a server's words a message repeats, in bytes.
-const snippetLen = 200
+// snippetLen is how much of a server's words a message repeats, in bytes;
+// messageLen is how long a message of ours with such words in it can get.
+const (
+	snippetLen = 200
+	messageLen = 400
+)
 
 // Snippet is the start of data as one line: white space folded, characters that
 // could disturb a terminal or a benchmark's output replaced.
-func Snippet(data []byte) string {
+func Snippet(data []byte) string { return line(data, snippetLen) }
+
+// line is at most limit bytes of data and a mark where it was cut.
+func line(data []byte, limit int) string {
 	const more = 4 // so that a cut inside white space still shows enough
-	cut := len(data) > snippetLen*more
-	if cut {
-		data = data[:snippetLen*more]
-	}
-	s := strings.Join(strings.Fields(strings.ToValidUTF8(string(data), "\uFFFD")), " ")
+	end := before(data, limit*more)
+	cut := end < len(data)
+	s := strings.Join(strings.Fields(strings.ToValidUTF8(string(data[:end]), "\uFFFD")), " ")
 	s = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
+		// Besides control characters these are the invisible ones, which can
+		// turn the direction of writing.
+		if !unicode.IsPrint(r) {
 			return '\uFFFD'
 		}
 		return r
 	}, s)
-	if len(s) > snippetLen {
-		end := snippetLen
-		for !utf8.RuneStart(s[end]) {
-			end--
-		}
+	if end = before([]byte(s), limit); end < len(s) {
 		s, cut = s[:end], true
 	}
 	if cut {
 		s += "…"
 	}
 	return s
+}
+
+// before is where data is cut so that at most n bytes are left and no character
+// is cut in two.
+func before(data []byte, n int) int {
+	if len(data) <= n {
+		return len(data)
+	}
+	for back := range utf8.UTFMax {
+		if utf8.RuneStart(data[n-back]) {
+			return n - back
+		}
+	}
+	return n
 }

@@ -14,6 +14,7 @@
 package api
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -73,21 +74,26 @@ func Lookup(name string) (*API, error) {
 
 // JoinURL puts an API's path (or an endpoint that overrides it) onto a base URL.
 // One trailing /v1 of the base is removed first, since paths are given in full;
-// any other prefix is kept, and so is a query string:
+// any other prefix is kept, and so are a query string and escapes such as %2F:
 // https://gw/openai/v1 + /v1/rerank is https://gw/openai/v1/rerank.
 func JoinURL(base, path string) (string, error) {
 	u, err := CheckBaseURL(base)
 	if err != nil {
 		return "", err
 	}
+	// The endpoint is not repeated in the error: a whole URL was given, which
+	// may hold a password.
 	ref, err := url.Parse(path)
-	if err != nil || ref.Scheme != "" || ref.Host != "" {
-		return "", fmt.Errorf("endpoint %q is not a path such as /v1/completions", path)
+	if err != nil || ref.Scheme != "" || ref.Host != "" || ref.User != nil {
+		return "", errors.New("the endpoint is not a path such as /v1/completions")
 	}
-	prefix := strings.TrimRight(u.Path, "/")
+	prefix := strings.TrimRight(u.EscapedPath(), "/")
 	prefix = strings.TrimSuffix(prefix, "/v1")
-	u.Path = prefix + "/" + strings.TrimLeft(ref.Path, "/")
-	u.RawPath = ""
+	u.RawPath = prefix + "/" + strings.TrimLeft(ref.EscapedPath(), "/")
+	if u.Path, err = url.PathUnescape(u.RawPath); err != nil {
+		return "", fmt.Errorf("the endpoint's path cannot be read: %w", err)
+	}
+	u.Fragment, u.RawFragment = "", ""
 	if ref.RawQuery != "" {
 		if u.RawQuery != "" {
 			u.RawQuery += "&"
@@ -98,7 +104,7 @@ func JoinURL(base, path string) (string, error) {
 }
 
 // CheckBaseURL parses a base URL and says what is wrong with it. The error
-// never repeats a password or a query string.
+// repeats nothing that may be a user, a password or a query string.
 func CheckBaseURL(base string) (*url.URL, error) {
 	u, err := url.Parse(base)
 	switch {
@@ -107,16 +113,28 @@ func CheckBaseURL(base string) (*url.URL, error) {
 	case err != nil:
 		return nil, fmt.Errorf("the base URL cannot be read: give one such as http://127.0.0.1:8000/v1")
 	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, fmt.Errorf("base URL %q: the scheme must be http or https, as in http://127.0.0.1:8000/v1", RedactURL(u))
+		return nil, fmt.Errorf("the base URL%s must begin with http:// or https://, as in http://127.0.0.1:8000/v1", shown(u))
 	case u.Hostname() == "":
-		return nil, fmt.Errorf("base URL %q has no host, as in http://127.0.0.1:8000/v1", RedactURL(u))
+		return nil, fmt.Errorf("the base URL%s has no host, as in http://127.0.0.1:8000/v1", shown(u))
 	}
 	return u, nil
 }
 
-// RedactURL is u without what may hold a secret: user info and query string.
+// shown is a wrong URL in quotes, or nothing where its parts are not what they
+// should be: "user:secret@host" without a scheme is a scheme and something
+// opaque, or a path.
+func shown(u *url.URL) string {
+	if u.Opaque != "" || strings.Contains(u.Path, "@") {
+		return ""
+	}
+	return fmt.Sprintf(" %q", RedactURL(u))
+}
+
+// RedactURL is u without what may hold a secret: user info, query string and
+// fragment.
 func RedactURL(u *url.URL) string {
 	c := *u
-	c.User, c.RawQuery, c.Fragment, c.ForceQuery = nil, "", "", false
+	c.User, c.Opaque, c.RawQuery, c.ForceQuery = nil, "", "", false
+	c.Fragment, c.RawFragment = "", ""
 	return c.String()
 }

@@ -16,12 +16,16 @@ type chunk struct {
 }
 
 type choice struct {
-	Index        int     `json:"index"`
-	Text         text    `json:"text"`
-	Delta        message `json:"delta"`
-	Message      message `json:"message"`
-	FinishReason *string `json:"finish_reason"`
+	Index        int             `json:"index"`
+	Text         text            `json:"text"`
+	Delta        message         `json:"delta"`
+	Message      message         `json:"message"`
+	FinishReason string          `json:"finish_reason"`
+	Error        json.RawMessage `json:"error"` // where some gateways put it
 }
+
+// failedReason is the finish reason of a choice that the server gave up.
+const failedReason = "error"
 
 type message struct {
 	Content          text           `json:"content"`
@@ -41,9 +45,24 @@ type toolFragment struct {
 	Index    *int   `json:"index"`
 	ID       string `json:"id"`
 	Function struct {
-		Name      string `json:"name"`
-		Arguments string `json:"arguments"`
+		Name      string    `json:"name"`
+		Arguments arguments `json:"arguments"`
 	} `json:"function"`
+}
+
+// arguments are a string that holds JSON; some servers send the JSON itself.
+type arguments string
+
+func (a *arguments) UnmarshalJSON(data []byte) error {
+	switch {
+	case string(data) == "null":
+		*a = ""
+		return nil
+	case data[0] == '"':
+		return json.Unmarshal(data, (*string)(a))
+	}
+	*a = arguments(data)
+	return nil
 }
 
 // text is content as servers send it: a string, null, or a list of parts of
@@ -51,6 +70,7 @@ type toolFragment struct {
 type text string
 
 func (t *text) UnmarshalJSON(data []byte) error {
+	*t = ""
 	switch {
 	case string(data) == "null":
 		return nil
@@ -58,13 +78,13 @@ func (t *text) UnmarshalJSON(data []byte) error {
 		return json.Unmarshal(data, (*string)(t))
 	case data[0] == '[':
 		var parts []struct {
-			Text text `json:"text"`
+			Text string `json:"text"`
 		}
 		if err := json.Unmarshal(data, &parts); err != nil {
 			return err
 		}
 		for _, p := range parts {
-			*t += p.Text
+			*t += text(p.Text)
 		}
 		return nil
 	default:
@@ -144,22 +164,22 @@ func (s *Stream) Event(data []byte, typ string) (Output, *Failure) {
 		return Output{}, s.failure
 	}
 	data = bytes.TrimSpace(data)
+	if typ == "error" {
+		s.failure = inBand(data)
+		var e errorFields
+		if json.Unmarshal(data, &e) == nil {
+			if f := e.failure(data); f != nil {
+				s.failure = f
+			}
+		}
+		return Output{}, s.failure
+	}
 	if len(data) == 0 {
 		return Output{}, nil
 	}
 	if bytes.Equal(data, done) {
 		s.terminal = true
 		return Output{}, nil
-	}
-	if typ == "error" {
-		s.failure = inBand(data)
-		var c chunk
-		if json.Unmarshal(data, &c) == nil {
-			if f := c.errorFields.failure(data); f != nil {
-				s.failure = f
-			}
-		}
-		return Output{}, s.failure
 	}
 	var c chunk
 	f := decode(data, &c)
@@ -181,6 +201,12 @@ func (s *Stream) take(c *chunk) *Failure {
 	s.out = Output{Choices: s.out.Choices[:0]}
 	for i := range c.Choices {
 		ch := &c.Choices[i]
+		if isError(ch.Error) {
+			return inBand(ch.Error)
+		}
+		if ch.FinishReason == failedReason {
+			return &Failure{Class: ServerError, Message: "the finish reason is " + failedReason}
+		}
 		st, f := s.choice(ch.Index)
 		if f != nil {
 			return f
@@ -199,11 +225,14 @@ func (s *Stream) take(c *chunk) *Failure {
 		}
 		answer := content != "" || len(m.ToolCalls) > 0
 		if answer || reasoning != "" {
-			s.out.Choices = append(s.out.Choices, ch.Index)
+			// A choice that an event holds twice has one output event.
+			if !slices.Contains(s.out.Choices, ch.Index) {
+				s.out.Choices = append(s.out.Choices, ch.Index)
+			}
 			s.out.Answer = s.out.Answer || answer
 		}
-		if ch.FinishReason != nil && *ch.FinishReason != "" {
-			st.finish = *ch.FinishReason
+		if ch.FinishReason != "" {
+			st.finish = ch.FinishReason
 			s.terminal = true
 		}
 	}
@@ -258,7 +287,7 @@ func (c *choiceState) tool(t toolFragment) *Failure {
 		c.tools[i].ID = t.ID
 	}
 	c.tools[i].Name += t.Function.Name
-	c.tools[i].Arguments += t.Function.Arguments
+	c.tools[i].Arguments += string(t.Function.Arguments)
 	return nil
 }
 
@@ -284,9 +313,18 @@ func (s *Stream) FirstTokens() Opt[int64] { return s.first }
 // Outputs is the number of output events so far.
 func (s *Stream) Outputs() int { return s.outputs }
 
-// Answer is what the stream said so far.
+// Answer is what the stream said so far. A usage of 0 output tokens beside
+// output is a placeholder that never got its value, and so are the zeros with
+// it: they are left out, with a warning.
 func (s *Stream) Answer() Answer {
 	a := Answer{Usage: s.usage}
+	if s.outputs > 0 && a.Usage.Output.Known && a.Usage.Output.V == 0 {
+		a.Usage.Output = Opt[int64]{}
+		if a.Usage.Input.V == 0 {
+			a.Usage.Input = Opt[int64]{}
+		}
+		a.Warnings = append(a.Warnings, "the usage says 0 output tokens beside output: left out")
+	}
 	if len(s.choices) > 0 {
 		c := s.choices[0]
 		a.Text, a.Reasoning = c.content.String(), c.reasoning.String()

@@ -26,10 +26,14 @@ func (o Opt[T]) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON reads what MarshalJSON wrote.
 func (o *Opt[T]) UnmarshalJSON(data []byte) error {
+	*o = Opt[T]{}
 	if string(data) == "null" {
-		*o = Opt[T]{}
 		return nil
 	}
-	o.Known = true
-	return json.Unmarshal(data, &o.V)
+	var v T
+	if err := json.Unmarshal(data, &v); err != nil {
+		return err
+	}
+	*o = Some(v)
+	return nil
 }

@@ -24,9 +24,8 @@ func NewRerank(model, query string, documents []string) (*Request, error) {
 // or the bare array of such items that some servers send.
 func rerankAnswer(body []byte) (Answer, *Failure) {
 	type item struct {
-		Index json.Number `json:"index"`
-		Score *float64    `json:"relevance_score"`
-		Alt   *float64    `json:"score"`
+		Score *float64 `json:"relevance_score"`
+		Alt   *float64 `json:"score"`
 	}
 	var answer struct {
 		errorFields
@@ -43,8 +42,8 @@ func rerankAnswer(body []byte) (Answer, *Failure) {
 	if f := answer.failure(body); f != nil {
 		return Answer{}, f
 	}
-	if answer.Results == nil {
-		return Answer{}, malformed("the answer has no results")
+	if len(answer.Results) == 0 {
+		return Answer{}, malformed("the answer has no results: %s", Snippet(body))
 	}
 	for i, r := range answer.Results {
 		if r.Score == nil && r.Alt == nil {

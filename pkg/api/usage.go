@@ -1,6 +1,9 @@
 package api
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"math"
+)
 
 // Usage is what the server said about tokens. A stream's usage is the last one
 // it reported: a running total, never a sum.
@@ -10,18 +13,46 @@ type Usage struct {
 	Reasoning            Opt[int64] // part of Output
 }
 
-type wireUsage struct {
-	Prompt        Opt[int64] `json:"prompt_tokens"`
-	Completion    Opt[int64] `json:"completion_tokens"`
-	Total         Opt[int64] `json:"total_tokens"`
-	PromptDetails struct {
-		Cached Opt[int64] `json:"cached_tokens"`
-		Image  Opt[int64] `json:"image_tokens"`
-		Audio  Opt[int64] `json:"audio_tokens"`
-	} `json:"prompt_tokens_details"`
-	CompletionDetails struct {
-		Reasoning Opt[int64] `json:"reasoning_tokens"`
-	} `json:"completion_tokens_details"`
+// An object is a JSON object whose keys count as they are written. Decoding
+// into a struct would take "Prompt_Tokens" for "prompt_tokens" and mix the
+// fields of keys that come twice; here the last of equal keys counts.
+type object map[string]json.RawMessage
+
+// object is the object under key; anything else there is an empty one.
+func (o object) object(key string) object {
+	var sub object
+	if json.Unmarshal(o[key], &sub) != nil {
+		return nil
+	}
+	return sub
+}
+
+// count is the whole number, not negative, under key. 12.0 and 1.2e1 are 12;
+// what is neither such a number nor absent nor null is an error.
+func (o object) count(key string) (Opt[int64], *Failure) {
+	raw := o[key]
+	if len(raw) == 0 || string(raw) == "null" {
+		return Opt[int64]{}, nil
+	}
+	n, ok := wholeNumber(raw)
+	if !ok || n < 0 {
+		return Opt[int64]{}, malformed("usage: %s is no count: %s", key, Snippet(raw))
+	}
+	return Some(n), nil
+}
+
+// wholeNumber is the value of a JSON number that is an int64. Numbers written
+// with a point or an exponent are taken as far as a float64 is exact.
+func wholeNumber(raw []byte) (n int64, ok bool) {
+	if json.Unmarshal(raw, &n) == nil {
+		return n, true
+	}
+	const exact = 1 << 53
+	var f float64
+	if json.Unmarshal(raw, &f) != nil || f != math.Trunc(f) || math.Abs(f) > exact {
+		return 0, false
+	}
+	return int64(f), true
 }
 
 // read takes a usage object; absent and null leave u as it is. totalIsInput
@@ -31,33 +62,53 @@ func (u *Usage) read(raw json.RawMessage, totalIsInput bool) *Failure {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil
 	}
-	var w wireUsage
-	if err := json.Unmarshal(raw, &w); err != nil {
-		return malformed("usage cannot be read (%v): %s", err, Snippet(raw))
+	var o object
+	if err := json.Unmarshal(raw, &o); err != nil {
+		return malformed("usage is not an object: %s", Snippet(raw))
 	}
-	if totalIsInput && w.Total.V > 0 && w.Prompt.V == 0 && w.Completion.V == 0 {
-		w.Prompt = w.Total
-	}
-	if totalIsInput && w.Completion.V == 0 {
-		w.Completion = Opt[int64]{} // no output was asked for, so 0 says nothing
-	}
-	for _, c := range []*Opt[int64]{&w.Prompt, &w.Completion, &w.PromptDetails.Cached, &w.PromptDetails.Image,
-		&w.PromptDetails.Audio, &w.CompletionDetails.Reasoning} {
-		if c.V < 0 {
-			return malformed("usage has a negative count: %s", Snippet(raw))
+	var (
+		now   Usage
+		total Opt[int64]
+		in    = o.object("prompt_tokens_details")
+		out   = o.object("completion_tokens_details")
+	)
+	for _, c := range []struct {
+		from object
+		key  string
+		to   *Opt[int64]
+	}{
+		{o, "prompt_tokens", &now.Input},
+		{o, "completion_tokens", &now.Output},
+		{o, "total_tokens", &total},
+		{in, "cached_tokens", &now.Cached},
+		{in, "image_tokens", &now.Image},
+		{in, "audio_tokens", &now.Audio},
+		{out, "reasoning_tokens", &now.Reasoning},
+	} {
+		var f *Failure
+		if *c.to, f = c.from.count(c.key); f != nil {
+			return f
 		}
 	}
-	set(&u.Input, w.Prompt)
-	set(&u.Output, w.Completion)
-	set(&u.Cached, w.PromptDetails.Cached)
-	set(&u.Image, w.PromptDetails.Image)
-	set(&u.Audio, w.PromptDetails.Audio)
-	set(&u.Reasoning, w.CompletionDetails.Reasoning)
+	if totalIsInput && total.V > 0 && now.Input.V == 0 && now.Output.V == 0 {
+		now.Input = total
+	}
+	if totalIsInput && now.Output.V == 0 {
+		now.Output = Opt[int64]{} // no output was asked for, so 0 says nothing
+	}
+	set(&u.Input, now.Input)
+	set(&u.Output, now.Output)
+	set(&u.Cached, now.Cached)
+	set(&u.Image, now.Image)
+	set(&u.Audio, now.Audio)
+	set(&u.Reasoning, now.Reasoning)
 	return nil
 }
 
+// set keeps what is known: a running total does not fall back to 0, so a 0
+// after a count is a placeholder.
 func set(dst *Opt[int64], v Opt[int64]) {
-	if v.Known {
+	if v.Known && (v.V > 0 || !dst.Known) {
 		*dst = v
 	}
 }

@@ -1,10 +1,8 @@
 package api
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 )
 
 // The encodings of vectors (encoding_format).
@@ -67,8 +65,8 @@ func vectorAnswer(body []byte, dtype string) (Answer, *Failure) {
 	if f := answer.failure(body); f != nil {
 		return Answer{}, f
 	}
-	if answer.Data == nil {
-		return Answer{}, malformed("the answer has no data: %s", Snippet(body))
+	if len(answer.Data) == 0 {
+		return Answer{}, malformed("the answer has no vectors: %s", Snippet(body))
 	}
 	var a Answer
 	a.Vectors = Some(len(answer.Data))
@@ -79,8 +77,7 @@ func vectorAnswer(body []byte, dtype string) (Answer, *Failure) {
 		}
 		dim, f := v.dim(dtype)
 		if f != nil {
-			f.Message = fmt.Sprintf("vector %d: %s", i, f.Message)
-			return Answer{}, f
+			return Answer{}, malformed("vector %d: %s", i, f.Message)
 		}
 		switch {
 		case !a.Dim.Known:
@@ -96,14 +93,15 @@ func vectorAnswer(body []byte, dtype string) (Answer, *Failure) {
 // vector a token), or base64.
 type vector struct {
 	present bool
-	elems   int // elements of the innermost list
+	elems   int // elements of each innermost list
 	bytes   int // decoded length of a base64 vector
 	base64  bool
 }
 
 func (v *vector) UnmarshalJSON(data []byte) error {
-	v.present = true
-	if data[0] == '"' {
+	*v = vector{present: true}
+	switch data[0] {
+	case '"':
 		var s string
 		if err := json.Unmarshal(data, &s); err != nil {
 			return err
@@ -114,40 +112,59 @@ func (v *vector) UnmarshalJSON(data []byte) error {
 		}
 		v.base64, v.bytes = true, n
 		return nil
+	case '[':
+		return v.scan(data)
 	}
-	return v.scan(data)
+	return malformed("a vector is neither a list nor base64: %s", Snippet(data))
 }
 
 // scan counts the elements of a list that is known to be valid JSON, so that
-// only the kind of each element needs a look.
+// only the kind of each element needs a look. Numbers are at one depth only,
+// and the lists that hold them have the same length.
 func (v *vector) scan(data []byte) error {
-	depth, elems, inner := 0, 0, -1
+	var (
+		depth, elems int
+		leaf         int  // depth of the numbers, 0 before the first
+		opened       bool // the list has nothing in it so far
+	)
 	for i := 0; i < len(data); i++ {
 		switch c := data[i]; {
 		case c == '[':
 			depth++
-			elems = 0
+			opened, elems = true, 0
 		case c == ']':
-			depth--
-			if elems > 0 || inner < 0 {
-				if inner > 0 && inner != elems {
-					return malformed("a vector's rows have %d and %d elements", inner, elems)
-				}
-				inner = elems
+			if opened {
+				return malformed("a vector or a row of it is empty")
 			}
-			elems = 0
+			if depth == leaf {
+				if v.elems > 0 && v.elems != elems {
+					return malformed("a vector's rows have %d and %d elements", v.elems, elems)
+				}
+				v.elems = elems
+			}
+			depth--
 		case c == ',' || c == ' ' || c == '\n' || c == '\t' || c == '\r':
 		case c == '-' || '0' <= c && c <= '9':
+			if leaf == 0 {
+				leaf = depth
+			}
+			if depth != leaf {
+				return malformed("a vector has numbers and lists side by side")
+			}
+			opened = false
 			elems++
-			for i+1 < len(data) && bytes.IndexByte([]byte("+-.eE0123456789"), data[i+1]) >= 0 {
+			for i+1 < len(data) && inNumber(data[i+1]) {
 				i++
 			}
 		default:
 			return malformed("non-numeric vector element: %s", Snippet(data[i:min(len(data), i+20)]))
 		}
 	}
-	v.elems = inner
 	return nil
+}
+
+func inNumber(c byte) bool {
+	return '0' <= c && c <= '9' || c == '.' || c == '-' || c == '+' || c == 'e' || c == 'E'
 }
 
 func (v *vector) dim(dtype string) (int, *Failure) {
@@ -155,9 +172,6 @@ func (v *vector) dim(dtype string) (int, *Failure) {
 	case !v.present:
 		return 0, malformed("it has no embedding")
 	case !v.base64:
-		if v.elems <= 0 {
-			return 0, malformed("it is empty")
-		}
 		return v.elems, nil
 	}
 	size := elementSize(dtype)
@@ -180,10 +194,10 @@ func Binary(metadata string, n int64) (Answer, *Failure) {
 	}
 	var meta struct {
 		Data []struct {
-			DType string `json:"embed_dtype"`
-			Start int64  `json:"start"`
-			End   int64  `json:"end"`
-			Shape []int  `json:"shape"`
+			DType string  `json:"embed_dtype"`
+			Start int64   `json:"start"`
+			End   int64   `json:"end"`
+			Shape []int64 `json:"shape"`
 		} `json:"data"`
 		Usage json.RawMessage `json:"usage"`
 	}
@@ -198,21 +212,24 @@ func Binary(metadata string, n int64) (Answer, *Failure) {
 		next = d.End
 		elems := int64(1)
 		for _, s := range d.Shape {
-			if s < 0 || elems > 0 && int64(s) > (1<<40)/elems {
+			if s < 1 || s > (1<<40)/elems {
 				return a, malformed("metadata: vector %d has shape %v", i, d.Shape)
 			}
-			elems *= int64(s)
+			elems *= s
 		}
 		if size := elementSize(d.DType); size == 0 || len(d.Shape) == 0 || elems*int64(size) != d.End-d.Start {
 			return a, malformed("metadata: vector %d has shape %v of %q in %d bytes", i, d.Shape, d.DType, d.End-d.Start)
 		}
-		dim := d.Shape[len(d.Shape)-1]
+		dim := int(d.Shape[len(d.Shape)-1])
 		switch {
 		case !a.Dim.Known:
 			a.Dim = Some(dim)
 		case a.Dim.V != dim:
 			return a, malformed("metadata: vector %d has %d elements, those before it %d", i, dim, a.Dim.V)
 		}
+	}
+	if len(meta.Data) == 0 {
+		return a, malformed("the metadata describes no vectors")
 	}
 	if next != n {
 		return a, malformed("the metadata describes %d bytes of vectors, the body has %d", next, n)

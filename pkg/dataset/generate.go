@@ -37,11 +37,7 @@ func (d Chat) Source(env Env) (Source, error) {
 		rng := env.rng(i)
 		msg := api.Message{Role: "user", Content: env.Words.Prompt(rng, d.Input)}
 		for range d.Images {
-			img, err := pngImage(rng, d.Width, d.Height)
-			if err != nil {
-				return nil, err
-			}
-			msg.Images = append(msg.Images, img)
+			msg.Images = append(msg.Images, pngImage(rng, d.Width, d.Height))
 		}
 		req, err := api.NewChat(env.Model, []api.Message{msg}, g)
 		return counted(req, err, env, d.Input)
@@ -72,10 +68,17 @@ func (d Completion) Source(env Env) (Source, error) {
 }
 
 // counted notes the client's own count of a request's text tokens, where the
-// vocabulary makes it exact.
-func counted(req *api.Request, err error, env Env, tokens int) (*api.Request, error) {
-	if err == nil && env.Words.Exact() {
-		req.InputTokens = api.Some(int64(tokens))
+// vocabulary makes it exact. texts are the lengths that were asked for.
+func counted(req *api.Request, err error, env Env, texts ...int) (*api.Request, error) {
+	if err != nil {
+		return nil, err
 	}
-	return req, err
+	if env.Words.Exact() {
+		var sum int64
+		for _, n := range texts {
+			sum += int64(env.Words.count(n))
+		}
+		req.InputTokens = api.Some(sum)
+	}
+	return req, nil
 }

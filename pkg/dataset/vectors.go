@@ -48,7 +48,7 @@ func vectors(env Env, d Embeddings, build func(model string, input []string, enc
 			input[k] = env.Words.Prompt(rng, d.Input)
 		}
 		req, err := build(env.Model, input, d.Encoding, d.DType)
-		return counted(req, err, env, d.Input*batch)
+		return counted(req, err, env, slices.Repeat([]int{d.Input}, batch)...)
 	}), nil
 }
 
@@ -76,6 +76,6 @@ func (d Rerank) Source(env Env) (Source, error) {
 			documents[k] = env.Words.Prompt(rng, d.Document)
 		}
 		req, err := api.NewRerank(env.Model, query, documents)
-		return counted(req, err, env, d.Documents*(d.Query+d.Document))
+		return counted(req, err, env, slices.Repeat([]int{d.Query, d.Document}, d.Documents)...)
 	}), nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"example.com/tokpace/pkg/tokens"
@@ -18,14 +19,22 @@ type Vocabulary struct {
 	extra   int     // tokens that a text has beside its words'
 }
 
-// Exact reports whether a prompt of n tokens has exactly n.
+var builtIn = tokens.Words()
+
+// Exact reports whether a prompt of n tokens has exactly n. One shorter than
+// the text's own tokens and a word has as many as these.
 func (v Vocabulary) Exact() bool { return v.perWord == 0 }
 
-// Prompt draws a text of n tokens: words, each after a space.
+// count is the number of tokens that Prompt's text of n tokens has by what is
+// known of the vocabulary: n, unless no text is as short as that.
+func (v Vocabulary) count(n int) int { return max(n, v.extra+1) }
+
+// Prompt draws a text of n tokens: words, each after a space. It has at least
+// one word.
 func (v Vocabulary) Prompt(rng *rand.Rand, n int) string {
 	words := v.words
 	if words == nil {
-		words = tokens.Words()
+		words = builtIn
 	}
 	n = max(1, n-v.extra)
 	if v.perWord > 0 {
@@ -50,45 +59,68 @@ const (
 )
 
 // Calibrate finds the words that are one token each for a server, by counting
-// them in groups: about one call of count for each 16 words. Where a server's
-// tokens do not follow words, the vocabulary is not Exact, and prompts get as
-// many words as its mean asks for. ofText says that the counter's constant is
-// part of the text (a tokenizer's dummy prefix), so that prompts have to be
-// shorter by it; otherwise it is the request's (a chat template).
+// them in groups: four calls of count where all words are, else about one for
+// each 16 words. No text but the one of all words is long, and that one may
+// fail or be cut by a server with a small context. Where a server's tokens do
+// not follow words, the vocabulary is not Exact, and prompts get as many words
+// as its mean asks for. ofText says that the counter's constant is part of the
+// text (a tokenizer's dummy prefix), so that prompts have to be shorter by it;
+// otherwise it is the request's (a chat template).
 func Calibrate(ctx context.Context, count Counter, ofText bool) (Vocabulary, error) {
-	all := tokens.Words()
-	half := len(all) / 2
-	var n [3]int
-	for i, words := range [][]string{all[:half], all[half:], all} {
-		var err error
-		if n[i], err = count(ctx, join(words)); err != nil {
-			return Vocabulary{}, fmt.Errorf("counting prompt tokens: %w", err)
+	all := builtIn
+	groups := slices.Collect(slices.Chunk(all, groupSize))
+	counted := make([]int, 0, len(groups))
+	ask := func(words []string) (int, error) {
+		n, err := count(ctx, join(words))
+		if err != nil {
+			return 0, fmt.Errorf("counting prompt tokens: %w", err)
 		}
+		return n, nil
 	}
-	// What is counted twice in the halves and once in the whole is the
+	for _, g := range groups[:2] {
+		n, err := ask(g)
+		if err != nil {
+			return Vocabulary{}, err
+		}
+		counted = append(counted, n)
+	}
+	both, err := ask(all[:2*groupSize])
+	if err != nil {
+		return Vocabulary{}, err
+	}
+	// What is counted twice in the parts and once in the whole is the
 	// server's constant.
-	constant := n[0] + n[1] - n[2]
-	total := n[2] - constant
-	if total < 1 {
-		return Vocabulary{}, fmt.Errorf("counting prompt tokens: %d words gave %d tokens", len(all), total)
+	constant := counted[0] + counted[1] - both
+	if constant < 0 || both <= constant {
+		return Vocabulary{}, fmt.Errorf("counting prompt tokens: texts of %d words gave %d and %d tokens, both together %d",
+			groupSize, counted[0], counted[1], both)
 	}
 	v := Vocabulary{words: all}
-	if ofText && constant > 0 {
+	if ofText {
 		v.extra = constant
 	}
-	if total == len(all) {
+	if n, err := ask(all); err == nil && n == constant+len(all) {
 		return v, nil
 	}
-	var good []string
-	for i := 0; i < len(all); i += groupSize {
-		group := all[i:min(i+groupSize, len(all))]
-		c, err := count(ctx, join(group))
+	for _, g := range groups[2:] {
+		n, err := ask(g)
 		if err != nil {
-			return Vocabulary{}, fmt.Errorf("counting prompt tokens: %w", err)
+			return Vocabulary{}, err
 		}
-		if c-constant == len(group) {
-			good = append(good, group...)
+		counted = append(counted, n)
+	}
+	var good []string
+	total := 0
+	for i, g := range groups {
+		n := counted[i] - constant
+		if n < 1 {
+			return Vocabulary{}, fmt.Errorf("counting prompt tokens: a text of %d words gave %d tokens, of which %d are in every text",
+				len(g), counted[i], constant)
 		}
+		if n == len(g) {
+			good = append(good, g...)
+		}
+		total += n
 	}
 	if len(good) >= minWords {
 		v.words = good

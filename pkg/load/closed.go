@@ -43,40 +43,40 @@ type Run struct {
 }
 
 // Start begins sending the requests of src, from its first on, and returns at
-// once. At most limit requests are sent; limit 0 means until Stop. Requests that
-// src cannot build stop the run with an error.
+// once. At most limit requests are sent; limit 0 means until Stop. When src
+// cannot build a request, those before it are still sent, then the run ends with
+// an error; when ctx is done, nothing more is sent and its cause is the error.
 func (l Closed) Start(ctx context.Context, do Do, src dataset.Source, limit int) *Run {
 	n := max(l.N, 1)
-	r := &Run{done: make(chan *client.Exchange, n), stopped: make(chan struct{})}
 	if limit > 0 {
 		n = min(n, limit)
 	}
+	r := &Run{done: make(chan *client.Exchange, n), stopped: make(chan struct{})}
 	// Requests are built ahead of their send: building a large one between two
 	// exchanges would lower the load without showing anywhere.
 	ready := make(chan *api.Request, n)
-	go func() {
+	var unbuilt error
+	var workers sync.WaitGroup
+	workers.Go(func() {
 		defer close(ready)
-		for i := 0; limit <= 0 || i < limit; i++ {
+		for i := 0; (limit <= 0 || i < limit) && !r.over(ctx); i++ {
 			req, err := src.Request(i)
 			if err != nil {
-				r.fail(fmt.Errorf("request %d: %w", i, err))
+				unbuilt = fmt.Errorf("request %d: %w", i, err)
 				return
 			}
 			select {
 			case ready <- req:
 			case <-r.stopped:
-				return
+			case <-ctx.Done():
 			}
 		}
-	}()
-	var senders sync.WaitGroup
+	})
 	for range n {
-		senders.Go(func() {
+		workers.Go(func() {
 			for req := range ready {
-				select {
-				case <-r.stopped:
+				if r.over(ctx) {
 					return
-				default:
 				}
 				ex := do(ctx, req)
 				r.keep(ex, time.Now())
@@ -85,11 +85,42 @@ func (l Closed) Start(ctx context.Context, do Do, src dataset.Source, limit int)
 		})
 	}
 	go func() {
-		senders.Wait()
-		r.Stop() // the builder may still be waiting
+		workers.Wait()
+		r.end(ctx, limit, unbuilt)
 		close(r.done)
 	}()
 	return r
+}
+
+// end notes why the run ended, unless that was wished: a run that was stopped
+// has not missed what could not be built ahead for it.
+func (r *Run) end(ctx context.Context, limit int, unbuilt error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	select {
+	case <-r.stopped:
+		return
+	default:
+	}
+	switch {
+	case limit > 0 && len(r.exchanges) == limit:
+	case ctx.Err() != nil:
+		r.err = context.Cause(ctx)
+	default:
+		r.err = unbuilt
+	}
+}
+
+// over reports whether nothing more is to be sent.
+func (r *Run) over(ctx context.Context) bool {
+	select {
+	case <-r.stopped:
+		return true
+	case <-ctx.Done():
+		return true
+	default:
+		return false
+	}
 }
 
 func (r *Run) keep(ex *client.Exchange, end time.Time) {
@@ -104,15 +135,6 @@ func (r *Run) keep(ex *client.Exchange, end time.Time) {
 	}
 }
 
-func (r *Run) fail(err error) {
-	r.Stop()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.err == nil {
-		r.err = err
-	}
-}
-
 // Done delivers each exchange when it has ended. It must be received from until
 // Wait, which takes the rest; it is closed after the last one.
 func (r *Run) Done() <-chan *client.Exchange { return r.done }
@@ -121,12 +143,16 @@ func (r *Run) Done() <-chan *client.Exchange { return r.done }
 func (r *Run) Stop() { r.stop.Do(func() { close(r.stopped) }) }
 
 // Wait waits for the requests in flight, and returns all exchanges in the order
-// of their ends, the time from the first send to the last end, and the error
-// that stopped the run, if one did. It does not stop the run by itself.
+// of their ends, the time from the first send to the last end (0 when nothing
+// was sent), and the error that ended the run before its limit or Stop, if one
+// did. It does not stop the run by itself.
 func (r *Run) Wait() (exchanges []*client.Exchange, elapsed time.Duration, err error) {
 	for range r.done {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.exchanges, r.last.Sub(r.first), r.err
+	if !r.first.IsZero() {
+		elapsed = r.last.Sub(r.first)
+	}
+	return r.exchanges, elapsed, r.err
 }

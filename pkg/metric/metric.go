@@ -43,8 +43,9 @@ type Value struct {
 
 // A Set is the metrics of a run.
 type Set struct {
-	// Values holds the metrics that exist, in the order of Units. Statistics
-	// are over successful exchanges only; a metric without data is left out.
+	// Values holds the metrics that exist: latencies, counts, rates, each kind
+	// in the order of its names. Statistics are over successful exchanges only;
+	// a metric without data is left out.
 	// Zeros are kept: leaving a zero latency out is up to who prints.
 	Values []Value
 	// Notes are remarks for people: what was left out and why.
@@ -142,7 +143,7 @@ func Percentile(samples []time.Duration, percent int) time.Duration {
 // A count is a whole number of each exchange.
 type count struct {
 	name   string
-	unit   string // name + unit, or name + "-mean" + unit
+	unit   string // name + unit, or name + meanOf + unit
 	source string // "" where only the server can know
 	get    func(*client.Exchange) (api.Opt[int64], string)
 }
@@ -160,6 +161,9 @@ var counts = []count{
 	{"output-tok", "/op", client.FromServer, output},
 }
 
+// meanOf marks the unit of a count that is not the same in all answers.
+const meanOf = "-mean"
+
 func input(ex *client.Exchange) (api.Opt[int64], string)  { return ex.InputTokens, ex.InputSource }
 func output(ex *client.Exchange) (api.Opt[int64], string) { return ex.OutputTokens, ex.OutputSource }
 
@@ -168,7 +172,7 @@ func output(ex *client.Exchange) (api.Opt[int64], string) { return ex.OutputToke
 // server's usage must become a missing row, not a slightly different number.
 func (s *Set) count(c count, ok []*client.Exchange) {
 	var (
-		sum   int64
+		sum   float64 // exact to 2^53, and a server's nonsense cannot wrap it
 		known int
 		first int64
 		same  = true
@@ -182,7 +186,7 @@ func (s *Set) count(c count, ok []*client.Exchange) {
 			first = v.V
 		}
 		same = same && v.V == first
-		sum += v.V
+		sum += float64(v.V)
 		known++
 	}
 	switch {
@@ -192,7 +196,7 @@ func (s *Set) count(c count, ok []*client.Exchange) {
 	case same:
 		s.add(c.name+c.unit, float64(first))
 	default:
-		s.add(c.name+"-mean"+c.unit, float64(sum)/float64(known))
+		s.add(c.name+meanOf+c.unit, sum/float64(known))
 	}
 }
 
@@ -207,15 +211,14 @@ func (s *Set) rates(r Run, ok []*client.Exchange) {
 			unit string
 			get  func(*client.Exchange) (api.Opt[int64], string)
 		}{{"input-tok/s", input}, {"output-tok/s", output}} {
-			var sum int64
-			all := true
+			sum, all := 0.0, true
 			for _, ex := range ok {
 				v, source := t.get(ex)
 				all = all && v.Known && source == client.FromServer
-				sum += v.V
+				sum += float64(v.V)
 			}
 			if all {
-				s.add(t.unit, float64(sum)/seconds)
+				s.add(t.unit, sum/seconds)
 			}
 		}
 	}

@@ -13,7 +13,10 @@ type Unit struct {
 	Exact bool
 }
 
-// Units lists the units of this package's metrics, sorted by name.
+// Units lists the units of this package's metrics, sorted by name. The mean of
+// a count that differs between answers has the count's unit with -mean before
+// its /op; it is not listed, since there is nothing to know about it: neither
+// direction is better and it is not exact.
 func Units() []Unit {
 	var units []Unit
 	for _, l := range latencies {

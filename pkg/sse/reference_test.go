@@ -81,11 +81,8 @@ func reference(stream []byte) []want {
 		case colon == 0:
 			// "Ignore the line."
 		case colon > 0:
-			value := text[colon+1:]
-			if strings.HasPrefix(value, " ") {
-				value = value[1:]
-			}
-			process(text[:colon], value)
+			// "If value starts with a SPACE, remove that space from value."
+			process(text[:colon], strings.TrimPrefix(text[colon+1:], " "))
 		default:
 			process(text, "")
 		}

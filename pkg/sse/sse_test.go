@@ -369,7 +369,7 @@ func TestRandomFramings(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	pick := func(of ...string) string { return of[rng.IntN(len(of))] }
 	ends := []string{"\n", "\r\n", "\r"}
-	for range 3000 {
+	for range 800 {
 		var (
 			stream []byte
 			wants  []want
