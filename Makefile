@@ -53,6 +53,7 @@ full: test lint race smoke fuzz rename-check ## what is too long for every push,
 
 rename: ## give the module its address: make rename MODULE=github.com/you/tokpace
 	@test -n '$(MODULE)' || { echo 'make rename: say the new path, as in: make rename MODULE=github.com/you/tokpace' >&2; exit 2; }
+	@$(GO) mod edit -module '$(MODULE)' -print >/dev/null
 	@old=$$($(GO) list -m) && \
 	grep -rlF --include='*.go' --include='*.md' --include='*.txtar' --include=go.mod "$$old" . | while read -r f; do \
 		sed "s|$$old|$(MODULE)|g" "$$f" > "$$f.renamed" && cat "$$f.renamed" > "$$f" && rm "$$f.renamed"; \

@@ -83,7 +83,7 @@ func TestOutput(t *testing.T) {
 	require.Contains(t, o.stdout, "harness-metrics: v1\n")
 	require.Contains(t, o.stdout, "Unit ttft-p50-ns better=lower\n")
 	require.Contains(t, o.stdout, "Unit input-tok/op assume=exact\n")
-	require.Contains(t, o.stdout, "# target: built-in fake server (neither TOKPACE_BASE_URL nor OPENAI_BASE_URL is set)\n")
+	require.Contains(t, o.stdout, "# default target: built-in fake server (neither TOKPACE_BASE_URL nor OPENAI_BASE_URL is set)\n")
 
 	lines := o.lines(t)
 	stream := lines["BenchmarkChat/stream=true/conc=1"]
@@ -174,14 +174,14 @@ func TestFakeProcessGivesSameRows(t *testing.T) {
 	require.Greater(t, len(builtIn), 100)
 	o := bench(t, []string{"OPENAI_BASE_URL=" + url + "/v1"}, args...)
 	require.Equal(t, builtIn, exactRows(t, o))
-	require.Contains(t, o.stdout, "# target: "+url)
+	require.Contains(t, o.stdout, "# default target: "+url)
 	for name, line := range o.lines(t) {
 		require.NotContains(t, line, "allocs/op", name)
 	}
 	// A stray address does not matter where the fake is chosen.
 	o = bench(t, []string{"OPENAI_BASE_URL=http://198.51.100.1/v1", "TOKPACE_TARGET=fake"}, "-test.benchtime=1x", "-test.bench=Rerank")
 	require.Zero(t, o.code, o.stderr)
-	require.Contains(t, o.stdout, "# target: built-in fake server (chosen by TOKPACE_TARGET)")
+	require.Contains(t, o.stdout, "# default target: built-in fake server (chosen by TOKPACE_TARGET)")
 }
 
 // startFakeProcess builds the command and starts its fake server.
@@ -237,12 +237,13 @@ func TestMistakes(t *testing.T) {
 		"unreadable URL":       {[]string{"OPENAI_BASE_URL=http://key:secret@[::1"}, any, "the base URL cannot be read"},
 		"unknown model":        {[]string{"OPENAI_BASE_URL=" + srv.URL, "TOKPACE_MODEL=nope"}, any, `has no model "nope": it lists tokpace-fake`},
 		"unknown model, fake":  {[]string{"TOKPACE_MODEL=nope"}, any, `built-in fake has no model "nope"`},
-		"unknown target":       {[]string{"TOKPACE_TARGET=vllm"}, any, `TOKPACE_TARGET: the only named target is "fake"`},
+		"unknown target":       {[]string{"TOKPACE_TARGET=vllm"}, any, `TOKPACE_TARGET=vllm: the only named target is "fake"`},
 		"unknown variable":     {[]string{"TOKPACE_BASEURL=x"}, any, "TOKPACE_BASEURL is no setting"},
-		"bad number":           {[]string{"TOKPACE_SEED=-1"}, any, "TOKPACE_SEED: want a whole number"},
-		"bad timeout":          {[]string{"TOKPACE_TIMEOUT=0s"}, any, "TOKPACE_TIMEOUT: want a duration"},
+		"bad number":           {[]string{"TOKPACE_SEED=-1"}, any, "TOKPACE_SEED=-1: want a whole number"},
+		"bad timeout":          {[]string{"TOKPACE_TIMEOUT=0s"}, any, "TOKPACE_TIMEOUT=0s: want a duration"},
 		"bad header":           {[]string{"TOKPACE_HEADER=nothing"}, any, "TOKPACE_HEADER: want K=V"},
 		"bad flag":             {nil, append(any, "-tokpace.nope"), "flag provided but not defined"},
+		"bare flag":            {nil, append(any, "-model=x"), "did you mean -tokpace.model?"},
 		"bad flag value":       {nil, append(any, "-tokpace.seed=x"), "want a whole number"},
 		"no match":             {nil, []string{"-test.bench=Nope"}, `-bench "Nope" matches no benchmark: choose among BenchmarkChat`},
 		"no match below":       {nil, []string{"-test.bench=Chat/nope"}, `-bench "Chat/nope" matches no benchmark`},

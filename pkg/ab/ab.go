@@ -85,7 +85,7 @@ type Config struct {
 
 	// Benchstat is the command that gets base=FILE and head=FILE as further
 	// arguments and runs in the package's folder of the working tree. Nil means
-	// `go tool benchstat`.
+	// `go tool benchstat -ignore pkg`.
 	Benchstat []string
 
 	// Stdout gets benchstat's output, Stderr the progress. Nil discards.
@@ -100,7 +100,8 @@ func (c Config) withDefaults() Config {
 	c.Iters = cmp.Or(c.Iters, DefaultIters)
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
 	if c.Benchstat == nil {
-		c.Benchstat = []string{"go", "tool", "benchstat"}
+		// A renamed module is still the same benchmarks.
+		c.Benchstat = []string{"go", "tool", "benchstat", "-ignore", "pkg"}
 	}
 	if c.Stdout == nil {
 		c.Stdout = io.Discard
@@ -200,6 +201,12 @@ func measure(ctx context.Context, r *runner, src *source, res *results, undo *[]
 	}
 	if err := r.build(ctx, base); err != nil {
 		return err
+	}
+
+	if same, err := sameContent(base.binary, head.binary); err != nil {
+		return err
+	} else if same {
+		fmt.Fprintln(r.cfg.Stderr, "both sides are the same code: what differs is noise")
 	}
 
 	if err := r.estimate(ctx, head); err != nil {

@@ -225,7 +225,7 @@ func TestRunComparesTheWorkingTree(t *testing.T) {
 	require.Contains(t, r.read("out/head.txt"), " 300.0 gadgets/op")
 
 	require.Equal(t, "in benchtests\nbase base.txt 3 <nil>\nhead head.txt 3 <nil>\n", stdout.String())
-	require.Regexp(t, `^building head and base `+base[:12]+`\nexpected: 3 pairs, about \S+s\n$`, stderr.String())
+	require.Regexp(t, `^building head and base `+base[:12]+`\nexpected: 3 pairs, about \S+s\npair 2 of 3, \S+ so far\npair 3 of 3, \S+ so far\n$`, stderr.String())
 	require.Equal(t, []string{"ab.log", "base.txt", "head.txt"}, r.out())
 	log := r.read("out/ab.log")
 	require.Equal(t, 7, strings.Count(log, "said on stderr"), "a trial run and three pairs")

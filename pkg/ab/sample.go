@@ -3,6 +3,7 @@ package ab
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -77,9 +78,26 @@ func roughly(d time.Duration) time.Duration {
 	return d.Round(time.Second)
 }
 
+// sameContent reports whether two files hold the same bytes.
+func sameContent(a, b string) (bool, error) {
+	var sums [2][sha256.Size]byte
+	for i, name := range []string{a, b} {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return false, err
+		}
+		sums[i] = sha256.Sum256(data)
+	}
+	return sums[0] == sums[1], nil
+}
+
 // pairs takes all samples, in the order AB BA AB …, and writes them to res.
 func (r *runner) pairs(ctx context.Context, base, head side, res *results) error {
+	start := time.Now()
 	for pair := 1; pair <= r.cfg.Count; pair++ {
+		if pair > 1 {
+			fmt.Fprintf(r.cfg.Stderr, "pair %d of %d, %v so far\n", pair, r.cfg.Count, roughly(time.Since(start)))
+		}
 		order, sides := "AB", []side{base, head}
 		if pair%2 == 0 {
 			order, sides = "BA", []side{head, base}

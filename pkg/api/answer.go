@@ -55,6 +55,9 @@ type Answer struct {
 	Text      string // content of the first choice
 	Reasoning string // reasoning content of the first choice
 	ToolCalls []ToolCall
+	// Generated is all generated text of all choices, reasoning and tool
+	// arguments included: what a client that counts for itself has to count.
+	Generated []string
 	// FinishReason is the first choice's.
 	FinishReason string
 	Results      Opt[int] // items of a rerank answer

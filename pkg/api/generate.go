@@ -330,18 +330,11 @@ func (s *Stream) Answer() Answer {
 		a.Text, a.Reasoning = c.content.String(), c.reasoning.String()
 		a.ToolCalls, a.FinishReason = c.tools, c.finish
 	}
-	return a
-}
-
-// Texts calls f with each piece of generated text, reasoning and tool
-// arguments of every choice included: what a client that counts for itself has
-// to count.
-func (s *Stream) Texts(f func(string)) {
 	for _, c := range s.choices {
-		f(c.reasoning.String())
-		f(c.content.String())
+		a.Generated = append(a.Generated, c.reasoning.String(), c.content.String())
 		for _, t := range c.tools {
-			f(t.Arguments)
+			a.Generated = append(a.Generated, t.Arguments)
 		}
 	}
+	return a
 }

@@ -128,7 +128,9 @@ func TestStreams(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := api.NewStream(api.Chat)
 			require.Equal(t, tt.outputs, feed(t, s, tt.events...))
-			require.Equal(t, tt.answer, s.Answer())
+			answer := s.Answer()
+			answer.Generated = nil // TestGenerated looks at it
+			require.Equal(t, tt.answer, answer)
 			require.Equal(t, tt.first, s.FirstTokens())
 			count := 0
 			for _, o := range tt.outputs {
@@ -165,13 +167,17 @@ func TestAnswerIsNotReasoning(t *testing.T) {
 	}
 }
 
-func TestTexts(t *testing.T) {
+func TestGenerated(t *testing.T) {
 	s := api.NewStream(api.Chat)
 	feed(t, s, `{"choices":[{"index":0,"delta":{"content":"a","reasoning":"r"}},{"index":1,"delta":{"content":"b"}}]}`,
 		delta(`{"tool_calls":[{"function":{"name":"f","arguments":"{}"}}]}`))
-	var all strings.Builder
-	s.Texts(func(text string) { all.WriteString(text) })
-	require.Equal(t, "ra{}b", all.String())
+	require.Equal(t, "ra{}b", strings.Join(s.Answer().Generated, ""))
+
+	plain, f := api.Plain(&api.Request{API: api.Chat}, []byte(`{"choices":[`+
+		`{"index":0,"message":{"content":"a","reasoning":"r","tool_calls":[{"function":{"name":"f","arguments":"{}"}}]}},`+
+		`{"index":1,"message":{"content":"b"}}]}`))
+	require.Nil(t, f)
+	require.Equal(t, "ra{}b", strings.Join(plain.Generated, ""))
 }
 
 func TestStreamFailures(t *testing.T) {

@@ -346,8 +346,8 @@ func (x *exchange) readPlain(body *arrivals) *api.Failure {
 	if f != nil {
 		return f
 	}
-	if !x.ex.OutputTokens.Known && answer.Text+answer.Reasoning != "" {
-		x.countOutput(func(count func(string)) { count(answer.Reasoning); count(answer.Text) })
+	if !x.ex.OutputTokens.Known {
+		x.countOutput(answer)
 	}
 	x.discardText()
 	return nil
@@ -380,12 +380,14 @@ func (x *exchange) complete(body *arrivals) {
 }
 
 // countOutput counts generated text when the server did not.
-func (x *exchange) countOutput(texts func(func(string))) {
-	if x.c.CountTokens == nil {
+func (x *exchange) countOutput(answer api.Answer) {
+	if x.c.CountTokens == nil || len(answer.Generated) == 0 {
 		return
 	}
 	var n int64
-	texts(func(s string) { n += int64(x.c.CountTokens(s)) })
+	for _, text := range answer.Generated {
+		n += int64(x.c.CountTokens(text))
+	}
 	x.ex.OutputTokens, x.ex.OutputSource = api.Some(n), FromClient
 }
 

@@ -18,7 +18,7 @@ import (
 func (x *exchange) ended() *api.Failure {
 	switch {
 	case errors.Is(x.parent.Err(), context.Canceled):
-		return &api.Failure{Class: api.Canceled, Message: "canceled"}
+		return &api.Failure{Class: api.Canceled, Message: "the caller gave up"}
 	case x.parent.Err() != nil:
 		return &api.Failure{Class: api.Timeout, Message: "the caller's deadline passed"}
 	case x.ctx.Err() != nil:

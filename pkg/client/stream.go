@@ -28,7 +28,7 @@ func (x *exchange) readStream(body *arrivals) *api.Failure {
 	if f == nil {
 		x.ex.TPOT = tpot(x.ex, answer.Usage.Output, st.FirstTokens())
 		if !answer.Usage.Output.Known {
-			x.countOutput(st.Texts)
+			x.countOutput(answer)
 		}
 	}
 	x.discardText()

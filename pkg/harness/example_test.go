@@ -2,7 +2,12 @@ package harness_test
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"testing"
+	"time"
 
 	"example.com/tokpace/fakeserver"
 	"example.com/tokpace/pkg/dataset"
@@ -20,6 +25,28 @@ func BenchmarkMyServer(b *testing.B) {
 			harness.Run(b, harness.Target{}, chat, load.Closed{N: n})
 		})
 	}
+}
+
+// BenchmarkGateway measures a server directly and through a gateway.
+func BenchmarkGateway(b *testing.B) {
+	srv := fakeserver.Start(b, fakeserver.Config{Headers: time.Millisecond, TTFT: 5 * time.Millisecond, ITL: time.Millisecond})
+	gateway := startMyGateway(b, srv.URL)
+	chat := dataset.Chat{Input: 512, Output: 64, Stream: true}
+	b.Run("via=direct", func(b *testing.B) { harness.Run(b, harness.Target{URL: srv.URL}, chat, load.Closed{N: 8}) })
+	b.Run("via=gateway", func(b *testing.B) { harness.Run(b, harness.Target{URL: gateway}, chat, load.Closed{N: 8}) })
+}
+
+// startMyGateway starts the smallest gateway there is.
+func startMyGateway(b *testing.B, upstream string) (address string) {
+	u, err := url.Parse(upstream)
+	if err != nil {
+		b.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(u)
+	proxy.Transport = &http.Transport{MaxIdleConnsPerHost: 64}
+	srv := httptest.NewServer(proxy)
+	b.Cleanup(srv.Close)
+	return srv.URL
 }
 
 // A whole benchmark of a server: here a fake one on a real socket. With the zero

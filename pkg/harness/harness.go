@@ -157,6 +157,15 @@ func Run(b *testing.B, t Target, d dataset.Dataset, l load.Closed) {
 	if set.Failed > s.settings.maxFail {
 		b.Fatal(metric.Failures(exchanges, len(exchanges)))
 	}
+	if t.URL != "" {
+		b.Logf("target: %s, model %s", s.name(), s.model)
+	}
+	if limit > 0 && limit < l.N {
+		b.Logf("only %d requests, so never %d in flight", limit, l.N)
+	}
+	if note := s.lengthNote(d.API()); note != "" {
+		b.Log(note)
+	}
 	report(b, set)
 	n := float64(len(exchanges))
 	b.ReportMetric(float64(elapsed)/n, "ns/op")
@@ -187,6 +196,7 @@ func report(b *testing.B, set metric.Set) {
 	b.Helper()
 	for _, v := range set.Values {
 		if v.V == 0 && strings.HasSuffix(v.Unit, "-ns") {
+			b.Logf("%s is 0 and left out: %s", v.Unit, zeroReason(v.Unit))
 			continue
 		}
 		b.ReportMetric(v.V, v.Unit)
@@ -197,6 +207,14 @@ func report(b *testing.B, set metric.Set) {
 	for _, note := range set.Notes {
 		b.Log(note)
 	}
+}
+
+// zeroReason says what a latency of exactly 0 means.
+func zeroReason(unit string) string {
+	if strings.HasPrefix(unit, "itl-") || strings.HasPrefix(unit, "tpot-") {
+		return "one read brought several events, as behind a proxy that buffers"
+	}
+	return "shorter than the clock can tell"
 }
 
 // requestLimit is N of -benchtime=Nx, 0 when the benchmark is bounded by time.

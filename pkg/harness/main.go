@@ -95,14 +95,36 @@ func parseFlags() (code int, done bool) {
 	cl.SetOutput(nil)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
+		printHelp(os.Stdout)
 		cl.SetOutput(os.Stdout)
-		cl.Usage()
 		cl.PrintDefaults()
 		return 0, true
 	case err != nil:
-		return complain(fmt.Errorf("%w; %s", err, usageLine)), true
+		return complain(fmt.Errorf("%w%s; %s", err, flagHint(err), usageLine)), true
 	}
 	return 0, false
+}
+
+// flagHint suggests the flag of a setting whose name was given bare.
+func flagHint(err error) string {
+	hint := ""
+	_, name, ok := strings.Cut(err.Error(), "not defined: -")
+	flag.VisitAll(func(f *flag.Flag) {
+		if ok && strings.HasSuffix(f.Name, "."+name) && !strings.HasPrefix(f.Name, "test.") {
+			hint = " (did you mean -" + f.Name + "?)"
+		}
+	})
+	return hint
+}
+
+// printHelp lists the settings, which every package with this Main has.
+func printHelp(w io.Writer) {
+	fmt.Fprintf(w, "%s\n\nSettings:\n", usageLine)
+	for _, d := range definitions {
+		_, usage := flag.UnquoteUsage(&flag.Flag{Usage: d.usage})
+		fmt.Fprintf(w, "  %-22s %s\n", d.env(), usage)
+	}
+	fmt.Fprint(w, "\nFlags:\n")
 }
 
 func flagValue(name string) string {
@@ -215,7 +237,7 @@ func printHeader(w io.Writer, s *server) {
 			target += ", version " + s.version
 		}
 	}
-	fmt.Fprintf(w, "# target: %s\n# model: %s\n# seed: %d\n", target, s.model, s.settings.seed)
+	fmt.Fprintf(w, "# default target: %s\n# model: %s\n# seed: %d\n", target, s.model, s.settings.seed)
 	host, _ := os.Hostname()
 	fmt.Fprintf(w, "# host: %s, %s, GOMAXPROCS %d\n", host, runtime.Version(), runtime.GOMAXPROCS(0))
 	if commit := commit(); commit != "" {

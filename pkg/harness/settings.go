@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"example.com/tokpace/pkg/api"
 )
 
 // envPrefix begins the environment variable of every setting.
@@ -161,12 +164,15 @@ func readSettings(environ []string) (*settings, error) {
 	}
 	for name := range env {
 		if strings.HasPrefix(name, envPrefix) && !knownVariable(name) {
-			return nil, fmt.Errorf("%s is no setting of tokpace: see -help for their names", name)
+			return nil, fmt.Errorf("%s is no setting of tokpace: choose among %s", name, strings.Join(variables(), ", "))
 		}
 	}
 	for _, d := range definitions {
 		if v := env[d.env()]; v != "" {
 			if err := d.set(s, v); err != nil {
+				if !d.envOnly && d.name != "header" { // their values are secret
+					return nil, fmt.Errorf("%s=%s: %w", d.env(), api.Snippet([]byte(v)), err)
+				}
 				return nil, fmt.Errorf("%s: %w", d.env(), err)
 			}
 		}
@@ -195,13 +201,14 @@ func readSettings(environ []string) (*settings, error) {
 	return s, nil
 }
 
-func knownVariable(name string) bool {
-	for _, d := range definitions {
-		if d.env() == name {
-			return true
-		}
+func knownVariable(name string) bool { return slices.Contains(variables(), name) }
+
+func variables() []string {
+	names := make([]string, len(definitions))
+	for i, d := range definitions {
+		names[i] = d.env()
 	}
-	return false
+	return names
 }
 
 func environSettings() (*settings, error) { return readSettings(os.Environ()) }

@@ -16,7 +16,6 @@ import (
 	"example.com/tokpace/fakeserver"
 	"example.com/tokpace/pkg/api"
 	"example.com/tokpace/pkg/client"
-	"example.com/tokpace/pkg/dataset"
 	"example.com/tokpace/pkg/memnet"
 	"example.com/tokpace/pkg/tokens"
 )
@@ -66,7 +65,7 @@ type server struct {
 	close     func()
 
 	mu    sync.Mutex
-	words map[*api.API]dataset.Vocabulary
+	words map[*api.API]knownWords
 }
 
 func (s *server) fake() bool { return s.owner == fakeOwner }
@@ -212,9 +211,9 @@ func (s *server) ask(ctx context.Context) error {
 	case ctx.Err() == context.DeadlineExceeded:
 		return fmt.Errorf("%s did not answer within %v: is the server up?", where, checkTimeout)
 	case err != nil:
-		return fmt.Errorf("cannot reach %s: %s: is the server up, and the base URL right?", where, api.Snippet([]byte(err.Error())))
+		return fmt.Errorf("cannot reach %s: %s: is the server up, and the base URL right? (TOKPACE_TARGET=fake where no benchmark needs it)", where, api.Snippet([]byte(err.Error())))
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		return fmt.Errorf("%s answered %d: set OPENAI_API_KEY to a key that the server accepts", where, status)
+		return fmt.Errorf("%s answered %d: set OPENAI_API_KEY (or TOKPACE_API_KEY) to a key that the server accepts", where, status)
 	case status != http.StatusOK:
 		return fmt.Errorf("%s answered %d: is the base URL right? (a server without a model list: set TOKPACE_SKIP_CHECK=1 and TOKPACE_MODEL)", where, status)
 	case json.Unmarshal(body, &list) != nil || len(list.Data) == 0:

@@ -20,8 +20,8 @@ func (s *server) vocabulary(ctx context.Context, a *api.API) (dataset.Vocabulary
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if v, ok := s.words[a]; ok {
-		return v, nil
+	if k, ok := s.words[a]; ok {
+		return k.vocabulary, nil
 	}
 	v, err := dataset.Calibrate(ctx, s.countByTokenizer, true)
 	if err != nil && ctx.Err() == nil {
@@ -32,14 +32,32 @@ func (s *server) vocabulary(ctx context.Context, a *api.API) (dataset.Vocabulary
 	if ctx.Err() != nil {
 		return v, ctx.Err()
 	}
-	if err != nil {
-		v = dataset.Unverified()
+	k := knownWords{vocabulary: v}
+	switch {
+	case err != nil:
+		k.vocabulary = dataset.Unverified()
+		k.note = "prompt lengths are a guess of one token a word: the server has no /tokenize and reports no usage"
+	case !v.Exact():
+		k.note = "prompt lengths are approximate: the server's tokens do not follow words"
 	}
 	if s.words == nil {
-		s.words = map[*api.API]dataset.Vocabulary{}
+		s.words = map[*api.API]knownWords{}
 	}
-	s.words[a] = v
-	return v, nil
+	s.words[a] = k
+	return k.vocabulary, nil
+}
+
+// lengthNote says when prompts may not have the asked number of tokens.
+func (s *server) lengthNote(a *api.API) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.words[a].note
+}
+
+// knownWords is what one API of a server counts one by one.
+type knownWords struct {
+	vocabulary dataset.Vocabulary
+	note       string // why lengths may be wrong, empty when they are exact
 }
 
 func (s *server) countByTokenizer(ctx context.Context, text string) (int, error) {

@@ -16,6 +16,7 @@ package metric
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -76,7 +77,21 @@ func Of(r Run) Set {
 		s.count(c, ok)
 	}
 	s.rates(r, ok)
+	s.warnings(ok)
 	return s
+}
+
+// warnings notes what the exchanges warned of, each kind once.
+func (s *Set) warnings(ok []*client.Exchange) {
+	times := map[string]int{}
+	for _, ex := range ok {
+		for _, w := range ex.Warnings {
+			times[w]++
+		}
+	}
+	for _, w := range slices.Sorted(maps.Keys(times)) {
+		s.note("%d of %d answers: %s", times[w], len(ok), w)
+	}
 }
 
 func (s *Set) add(unit string, v float64) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
 	"os"
 	"sync/atomic"
 	"time"
@@ -42,6 +43,12 @@ func (p *probe) model(ctx context.Context) (string, error) {
 			ID string `json:"id"`
 		} `json:"data"`
 	}
+	where := "/v1/models"
+	if full, err := api.JoinURL(p.client.BaseURL, where); err == nil {
+		if u, err := url.Parse(full); err == nil {
+			where = api.RedactURL(u)
+		}
+	}
 	const instead = "name a model with -model, or give a -body"
 	switch {
 	case err != nil && (!connected.Load() || ctx.Err() != nil):
@@ -51,11 +58,11 @@ func (p *probe) model(ctx context.Context) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("the server could not list its models (%s): %s", api.Snippet([]byte(err.Error())), instead)
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		return "", fmt.Errorf("/v1/models answered %d: set TOKPACE_API_KEY to a key that the server accepts, or %s", status, instead)
+		return "", fmt.Errorf("%s answered %d: set OPENAI_API_KEY (or TOKPACE_API_KEY) to a key that the server accepts, or %s", where, status, instead)
 	case status != http.StatusOK:
-		return "", fmt.Errorf("/v1/models answered %d: is the base URL right? If it is, %s", status, instead)
+		return "", fmt.Errorf("%s answered %d: is the base URL right? If it is, %s", where, status, instead)
 	case json.Unmarshal(body, &list) != nil || len(list.Data) == 0 || list.Data[0].ID == "":
-		return "", fmt.Errorf("/v1/models lists no model: is the base URL right? If it is, %s", instead)
+		return "", fmt.Errorf("%s lists no model: is the base URL right? If it is, %s", where, instead)
 	}
 	return list.Data[0].ID, nil
 }

@@ -94,7 +94,7 @@ func (e *exchangeError) Error() string {
 	case api.HTTPStatus:
 		switch e.f.Status {
 		case http.StatusUnauthorized, http.StatusForbidden:
-			hint = "; set TOKPACE_API_KEY to a key that the server accepts"
+			hint = "; set OPENAI_API_KEY (or TOKPACE_API_KEY) to a key that the server accepts"
 		case http.StatusNotFound, http.StatusMethodNotAllowed:
 			hint = "; are -base-url, -endpoint and the model right?"
 		}

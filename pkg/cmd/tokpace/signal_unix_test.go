@@ -37,7 +37,7 @@ func TestInterruptCancels(t *testing.T) {
 		_ = cmd.Wait()
 		srv.Close()
 		require.Equal(t, 1, cmd.ProcessState.ExitCode(), "%s", stderr.String())
-		require.Equal(t, "tokpace: canceled: canceled\n", stderr.String())
+		require.Equal(t, "tokpace: canceled: the caller gave up\n", stderr.String())
 		var record struct{ Error struct{ Class string } }
 		require.NoError(t, json.Unmarshal(stdout.Bytes(), &record))
 		require.Equal(t, "canceled", record.Error.Class)
