@@ -23,7 +23,9 @@ test: ## all tests, offline once the modules are there
 
 compare: ## compare with another commit: make compare BASE=main [BENCH=pattern] [COUNT=10] [ITERS=16]
 	@test -n '$(BASE)' || { echo 'make compare: say what to compare with, as in: make compare BASE=main' >&2; exit 2; }
-	@$(GO) run ./pkg/cmd/tokpace ab -base '$(BASE)' -bench '$(BENCH)' -count '$(COUNT)' -iters '$(ITERS)'
+	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && trap 'exit 130' INT && trap 'exit 143' TERM && trap 'exit 129' HUP && \
+	GOTMPDIR="$$tmp" $(GO) build -buildvcs=false -o "$$tmp/tokpace" ./pkg/cmd/tokpace && \
+	"$$tmp/tokpace" ab -base '$(BASE)' -bench '$(BENCH)' -count '$(COUNT)' -iters '$(ITERS)'
 
 lint: ## gofmt, vet on three systems, staticcheck, go.mod tidy
 	@files=$$(gofmt -l .); test -z "$$files" || { echo "gofmt would change: $$files" >&2; exit 1; }

@@ -60,6 +60,7 @@ func results(t *testing.T, s scenario, conc int, f fault) string {
 		if f.transport != nil {
 			c.Transport = f.transport(c.Transport)
 		}
+		c.Warm(t.Context(), conc, "/v1/models") // as the harness does
 		do := load.Do(c.Do)
 		if f.do != nil {
 			do = f.do(do)

@@ -189,7 +189,7 @@ func startFakeProcess(t *testing.T) (url string) {
 	t.Helper()
 	dir := t.TempDir()
 	exe := filepath.Join(dir, "tokpace.exe")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", exe, "../pkg/cmd/tokpace").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", exe, "../pkg/cmd/tokpace").CombinedOutput()
 	require.NoError(t, err, string(out))
 	addrFile := filepath.Join(dir, "addr")
 	cmd := exec.Command(exe, "fake", "-listen", "127.0.0.1:0", "-addr-file", addrFile)
@@ -246,7 +246,7 @@ func TestMistakes(t *testing.T) {
 		"bare flag":            {nil, append(any, "-model=x"), "did you mean -tokpace.model?"},
 		"bad flag value":       {nil, append(any, "-tokpace.seed=x"), "want a whole number"},
 		"no match":             {nil, []string{"-test.bench=Nope"}, `-bench "Nope" matches no benchmark: choose among BenchmarkChat`},
-		"no match below":       {nil, []string{"-test.bench=Chat/nope"}, `-bench "Chat/nope" matches no benchmark`},
+		"no match below":       {nil, []string{"-test.bench=Chat/nope"}, `-bench "Chat/nope" matches no benchmark: there is one of that name, but none below it`},
 		"bad pattern":          {nil, []string{"-test.bench=Chat("}, "missing closing )"},
 		"skip check, no model": {[]string{"OPENAI_BASE_URL=" + srv.URL, "TOKPACE_SKIP_CHECK=1"}, any, "needs TOKPACE_MODEL"},
 	} {
@@ -292,6 +292,23 @@ func TestFailedRequests(t *testing.T) {
 	require.Zero(t, o.code, o.stdout)
 	require.Equal(t, "0.8000", o.lines(t)["BenchmarkRerank/conc=1"]["ok/op"])
 	require.Contains(t, o.stdout, "1 of 5 requests failed and are in no statistic")
+}
+
+// A run in which nothing succeeded has no line, whatever was allowed.
+func TestNothingSucceeded(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprint(w, `{"data":[{"id":"m"}]}`)
+	}))
+	t.Cleanup(srv.Close)
+	o := bench(t, []string{"OPENAI_BASE_URL=" + srv.URL, "TOKPACE_MAX_FAIL=1000"}, "-test.bench=Rerank/conc=1", "-test.benchtime=5x")
+	require.Equal(t, 1, o.code)
+	require.Empty(t, o.lines(t))
+	require.Contains(t, o.stdout, "5 of 5 requests failed:\n")
+	require.Contains(t, o.stdout, "5 × http_status 503")
 }
 
 // An interrupt ends the run soon, with no line for the benchmark it met.

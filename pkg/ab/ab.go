@@ -100,8 +100,7 @@ func (c Config) withDefaults() Config {
 	c.Iters = cmp.Or(c.Iters, DefaultIters)
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
 	if c.Benchstat == nil {
-		// A renamed module is still the same benchmarks.
-		c.Benchstat = []string{"go", "tool", "benchstat", "-ignore", "pkg"}
+		c.Benchstat = defaultBenchstat
 	}
 	if c.Stdout == nil {
 		c.Stdout = io.Discard
@@ -111,6 +110,9 @@ func (c Config) withDefaults() Config {
 	}
 	return c
 }
+
+// A renamed module is still the same benchmarks, hence -ignore.
+var defaultBenchstat = []string{"go", "tool", "benchstat", "-ignore", "pkg"}
 
 // check finds what is wrong without looking at any tree.
 func (c Config) check() error {
@@ -156,6 +158,11 @@ func compare(ctx context.Context, cfg Config, undo *[]func() error) error {
 	src, err := locate(ctx, cfg)
 	if err != nil {
 		return err
+	}
+	if slices.Equal(cfg.Benchstat, defaultBenchstat) {
+		if _, err := output(ctx, src.pkgDir, "go", "tool", "-n", "benchstat"); err != nil && ctx.Err() == nil {
+			return inputError("this module has no benchstat: go get -tool golang.org/x/perf/cmd/benchstat adds it")
+		}
 	}
 	tmp, err := os.MkdirTemp("", "tokpace-ab-")
 	if err != nil {

@@ -272,6 +272,7 @@ func TestRunRefusesBadInput(t *testing.T) {
 		want string
 	}{
 		{"no ref", func(c *ab.Config) { c.Base = "" }, "no base commit given: say which, as in -base main"},
+		{"no benchstat", func(c *ab.Config) { c.Benchstat = nil }, "go get -tool golang.org/x/perf/cmd/benchstat"},
 		{"unknown ref", func(c *ab.Config) { c.Base = "nowhere" }, `unknown base commit "nowhere"`},
 		{"option as ref", func(c *ab.Config) { c.Base = "--all" }, `unknown base commit "--all"`},
 		{"tree as ref", func(c *ab.Config) { c.Base = "HEAD:benchtests" }, `unknown base commit "HEAD:benchtests"`},
@@ -366,8 +367,21 @@ func TestRunKeepsOldResultsOnFailure(t *testing.T) {
 	cfg.Timeout = 300 * time.Millisecond
 	err = ab.Run(t.Context(), cfg)
 	requireCode(t, err, ab.CodeBenchmark)
-	require.Contains(t, r.read("out/ab.log"), "BenchmarkSize")
+	require.ErrorContains(t, err, "no end within the timeout of 300ms")
 	requireOld()
+
+	// head.txt cannot be put in place: the old base.txt comes back.
+	r.bench(1, "")
+	require.NoError(t, os.Remove(filepath.Join(r.root, "out", "head.txt")))
+	require.NoError(t, os.MkdirAll(filepath.Join(r.root, "out", "head.txt", "x"), 0o777))
+	old := r.read("out/base.txt")
+	cfg.Timeout = ab.DefaultTimeout
+	cfg.Count = 1
+	t.Setenv("AB_TEST_RUNS", os.DevNull)
+	require.Error(t, ab.Run(t.Context(), cfg))
+	require.Equal(t, old, r.read("out/base.txt"))
+	require.NoError(t, os.RemoveAll(filepath.Join(r.root, "out", "head.txt")))
+	r.write("out/head.txt", "old head")
 
 	// It does not build.
 	r.write("benchtests/bench_test.go", "package benchtests\n\nvar x int = nonsense\n")

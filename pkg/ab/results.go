@@ -49,10 +49,25 @@ func (r *results) commit() error {
 	if err := r.keepLog(); err != nil {
 		return err
 	}
-	if err := os.Rename(r.base.Name(), r.basePath()); err != nil {
+	// An older base comes back when head cannot be put in place.
+	older := r.base.Name() + ".older"
+	if err := os.Rename(r.basePath(), older); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	return os.Rename(r.head.Name(), r.headPath())
+	err := os.Rename(r.base.Name(), r.basePath())
+	if err == nil {
+		err = os.Rename(r.head.Name(), r.headPath())
+	}
+	if err != nil {
+		if restored := os.Rename(older, r.basePath()); errors.Is(restored, os.ErrNotExist) {
+			os.Remove(r.basePath())
+		}
+		return err
+	}
+	if err := os.Remove(older); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // keepLog puts the log alone in place.

@@ -125,9 +125,8 @@ func (r *runner) pairs(ctx context.Context, base, head side, res *results) error
 // sample runs s's benchmarks once in a process of its own and returns what it
 // printed.
 func (r *runner) sample(ctx context.Context, s side, title string) (string, error) {
-	// The process ends itself after the timeout, with all stacks in the log. A
-	// hang before its tests begin does not count there.
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout+10*time.Second)
+	// Package testing's own timeout does not cover benchmarks.
+	ctx, cancel := context.WithTimeoutCause(ctx, r.cfg.Timeout, fmt.Errorf("no end within the timeout of %v", r.cfg.Timeout))
 	defer cancel()
 	out, err := r.run(ctx, s.dir, title, s.binary,
 		"-test.run", "^$",

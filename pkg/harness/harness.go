@@ -27,6 +27,7 @@ import (
 	"sync"
 	"testing"
 
+	"example.com/tokpace/pkg/api"
 	"example.com/tokpace/pkg/client"
 	"example.com/tokpace/pkg/dataset"
 	"example.com/tokpace/pkg/load"
@@ -38,7 +39,9 @@ var process struct {
 	sync.Mutex
 	settings *settings
 	ctx      context.Context
+	exact    bool // Unit lines said assume=exact
 	ran      bool // a benchmark has come as far as sending
+	running  int  // benchmarks that are sending: they see an interrupt themselves
 }
 
 func currentSettings() (*settings, error) {
@@ -63,15 +66,22 @@ func currentContext() context.Context {
 	return process.ctx
 }
 
+func declaredExact() bool {
+	process.Lock()
+	defer process.Unlock()
+	return process.exact
+}
+
 // OnFake reports whether the target is tokpace's own fake server, in this
 // process or another: benchmarks that need its behaviour ask first. It fails b
 // when the target does not answer.
 func OnFake(b *testing.B, t Target) bool {
 	b.Helper()
-	s, err := find(currentContext(), t)
+	s, release, err := find(currentContext(), t)
 	if err != nil {
 		b.Fatal(err)
 	}
+	defer release()
 	return s.fake()
 }
 
@@ -80,18 +90,19 @@ func OnFake(b *testing.B, t Target) bool {
 //
 // One operation is one request, and one iteration of b.Loop ends when one
 // request completes: with -benchtime=Nx exactly N requests are sent. ns/op is
-// the time from the first send to the last answer, divided by the requests; B/op
-// and allocs/op are over the same time, and reported only where the server runs
+// the time from the first send to the last answer, divided by the successful
+// requests; B/op and allocs/op are over the same time, and reported only where the server runs
 // in this process too. Requests that fail beyond the setting max-fail (0) fail
 // the benchmark, which then prints no line.
 func Run(b *testing.B, t Target, d dataset.Dataset, l load.Closed) {
 	b.Helper()
 	ctx, cancel := context.WithCancel(currentContext())
 	defer cancel()
-	s, err := find(ctx, t)
+	s, release, err := find(ctx, t)
 	if err != nil {
 		b.Fatal(err)
 	}
+	defer release()
 	src, err := s.source(ctx, d)
 	if err != nil {
 		b.Fatal(err)
@@ -105,7 +116,13 @@ func Run(b *testing.B, t Target, d dataset.Dataset, l load.Closed) {
 	c.Warm(ctx, connections, "/v1/models")
 	process.Lock()
 	process.ran = true
+	process.running++
 	process.Unlock()
+	defer func() {
+		process.Lock()
+		process.running--
+		process.Unlock()
+	}()
 
 	if s.inProcess {
 		b.ReportAllocs()
@@ -113,19 +130,26 @@ func Run(b *testing.B, t Target, d dataset.Dataset, l load.Closed) {
 	var (
 		run    *load.Run
 		before runtime.MemStats
+		begun  sync.Once
 		failed []*client.Exchange
 		seen   int
 	)
+	do := func(ctx context.Context, req *api.Request) *client.Exchange {
+		begun.Do(func() { runtime.ReadMemStats(&before) })
+		return c.Do(ctx, req)
+	}
 	for b.Loop() {
 		if run == nil {
-			runtime.ReadMemStats(&before)
-			run = l.Start(ctx, c.Do, src, limit)
+			run = l.Start(ctx, do, src, limit)
 		}
 		select {
 		case ex, ok := <-run.Done():
 			if !ok {
 				_, _, err := run.Wait()
 				b.Fatal(err)
+			}
+			if ctx.Err() != nil {
+				continue // the other case ends the run
 			}
 			seen++
 			if ex.OK {
@@ -154,11 +178,14 @@ func Run(b *testing.B, t Target, d dataset.Dataset, l load.Closed) {
 		b.Fatal("interrupted")
 	}
 	set := metric.Of(metric.Run{Exchanges: exchanges, Elapsed: elapsed})
-	if set.Failed > s.settings.maxFail {
+	if set.Failed > s.settings.maxFail || set.OK == 0 {
 		b.Fatal(metric.Failures(exchanges, len(exchanges)))
 	}
 	if t.URL != "" {
-		b.Logf("target: %s, model %s", s.name(), s.model)
+		b.Logf("target: %s, model %s", s.name(), api.Snippet([]byte(s.model)))
+	}
+	if declared := declaredExact(); declared && !s.fake() {
+		b.Log("assume=exact, printed for the default target, does not hold for this one")
 	}
 	if limit > 0 && limit < l.N {
 		b.Logf("only %d requests, so never %d in flight", limit, l.N)
@@ -166,8 +193,11 @@ func Run(b *testing.B, t Target, d dataset.Dataset, l load.Closed) {
 	if note := s.lengthNote(d.API()); note != "" {
 		b.Log(note)
 	}
+	if n := run.Starved(); n*20 > len(exchanges) {
+		b.Logf("%d of %d sends waited until their request was built: the client is the limit, and fewer than %d requests were in flight", n, len(exchanges), l.N)
+	}
 	report(b, set)
-	n := float64(len(exchanges))
+	n := float64(set.OK)
 	b.ReportMetric(float64(elapsed)/n, "ns/op")
 	if s.inProcess {
 		b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/n, "B/op")

@@ -2,10 +2,13 @@ package harness
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -103,7 +106,7 @@ func TestExactlyNRequests(t *testing.T) {
 // holds it.
 func TestLargeBinaryBodyIsNotKept(t *testing.T) {
 	clean(t)
-	s, err := find(t.Context(), Target{})
+	s, _, err := find(t.Context(), Target{})
 	require.NoError(t, err)
 	c := s.client(plan("dim=16777216"))
 	src, err := s.source(t.Context(), dataset.Embeddings{Input: 4, Encoding: api.BytesOnly})
@@ -133,6 +136,92 @@ func TestLargeBinaryBodyIsNotKept(t *testing.T) {
 			runtime.ReadMemStats(&during)
 			peak = max(peak, during.HeapAlloc)
 		}
+	}
+}
+
+// What a server says of itself cannot put lines into the benchmark text.
+func TestHostileModelName(t *testing.T) {
+	clean(t)
+	evil := "x\nBenchmarkForged-2 100 1 ns/op\x1b[2J"
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(map[string]any{"data": []any{map[string]any{"id": evil, "owned_by": evil}}, "version": evil})
+	}))
+	t.Cleanup(srv.Close)
+	s, release, err := find(t.Context(), Target{URL: srv.URL})
+	require.NoError(t, err)
+	defer release()
+	var out strings.Builder
+	printHeader(&out, s)
+	require.NotContains(t, out.String(), "\nBenchmark")
+	require.NotContains(t, out.String(), "\x1b")
+	_, _, err = find(t.Context(), Target{URL: srv.URL, Model: "nope"})
+	require.ErrorContains(t, err, `has no model "nope"`)
+	require.NotContains(t, err.Error(), "\n")
+}
+
+// A target's own header goes out with the questions too, and a server at the
+// same address is asked anew for each benchmark.
+func TestTargetIsAskedWithItsHeader(t *testing.T) {
+	clean(t)
+	model := "one"
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Team") != "infra" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		fmt.Fprintf(w, `{"data":[{"id":%q}]}`, model)
+	}))
+	t.Cleanup(srv.Close)
+	_, _, err := find(t.Context(), Target{URL: srv.URL})
+	require.ErrorContains(t, err, "answered 401")
+	for _, model = range []string{"one", "two"} {
+		s, release, err := find(t.Context(), Target{URL: srv.URL, Header: http.Header{"x-team": {"infra"}}})
+		require.NoError(t, err)
+		require.Equal(t, model, s.model)
+		release()
+	}
+}
+
+// slowSource needs time to build each request.
+type slowSource struct{ dataset.Rerank }
+
+func (d slowSource) Source(env dataset.Env) (dataset.Source, error) {
+	src, err := d.Rerank.Source(env)
+	return slow{src}, err
+}
+
+type slow struct{ dataset.Source }
+
+func (s slow) Request(i int) (*api.Request, error) {
+	time.Sleep(20 * time.Millisecond) // virtual: what building costs
+	return s.Source.Request(i)
+}
+
+// A client that builds requests slower than the server answers them does not
+// hold the concurrency, and says so.
+func TestStarvedClientIsSaid(t *testing.T) {
+	for name, d := range map[string]dataset.Dataset{
+		"slow": slowSource{dataset.Rerank{Query: 4, Documents: 1, Document: 4}},
+		"fast": dataset.Rerank{Query: 4, Documents: 1, Document: 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clean(t)
+			setBenchtime(t, "100x")
+			synctest.Test(t, func(t *testing.T) {
+				r := testing.Benchmark(func(b *testing.B) {
+					Run(b, Target{Header: plan("ttft=10ms")}, d, load.Closed{N: 4})
+				})
+				closeServers()
+				require.Equal(t, 100, r.N)
+				// Four in flight take 2.5 ms a request; built one after the
+				// other they take 20 ms.
+				if name == "slow" {
+					require.Greater(t, r.Extra["ns/op"], float64(15*time.Millisecond))
+				} else {
+					require.Equal(t, float64(2500*time.Microsecond), r.Extra["ns/op"])
+				}
+			})
+		})
 	}
 }
 

@@ -16,11 +16,15 @@ import (
 	"testing"
 	"time"
 
+	"example.com/tokpace/pkg/api"
 	"example.com/tokpace/pkg/metric"
 )
 
 // Exit codes of Main beside those of testing.
-const exitUsage = 2
+const (
+	exitUsage     = 2
+	exitInterrupt = 1
+)
 
 const usageLine = "usage: go test -bench PATTERN [-benchtime 1s|Nx]; settings are TOKPACE_… variables (-help lists them)"
 
@@ -54,16 +58,26 @@ func run(m *testing.M) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// A second interrupt ends the process at once.
-	context.AfterFunc(ctx, stop)
+	unhook := context.AfterFunc(ctx, func() {
+		stop() // a second interrupt ends the process at once
+		process.Lock()
+		defer process.Unlock()
+		if process.running == 0 {
+			os.Exit(exitInterrupt) // nothing of ours would see it
+		}
+	})
+	defer unhook()
 	process.Lock()
 	process.ctx = ctx
 	process.Unlock()
-	s, err := find(ctx, Target{})
+	s, _, err := find(ctx, Target{})
 	if err != nil {
 		return complain(err)
 	}
 	printHeader(os.Stdout, s)
+	process.Lock()
+	process.exact = s.fake()
+	process.Unlock()
 	code := m.Run()
 	process.Lock()
 	ran := process.ran
@@ -71,8 +85,9 @@ func run(m *testing.M) int {
 	switch {
 	case ctx.Err() != nil:
 		return max(code, 1)
-	case code == 0 && !ran:
-		return complain(fmt.Errorf("-bench %q matches no benchmark of this package below the first level", pattern))
+	case code == 0 && !ran && strings.Contains(pattern, "/"):
+		// Without a second level a benchmark that is not ours may have run.
+		return complain(fmt.Errorf("-bench %q matches no benchmark: there is one of that name, but none below it", pattern))
 	}
 	return code
 }
@@ -237,7 +252,7 @@ func printHeader(w io.Writer, s *server) {
 			target += ", version " + s.version
 		}
 	}
-	fmt.Fprintf(w, "# default target: %s\n# model: %s\n# seed: %d\n", target, s.model, s.settings.seed)
+	fmt.Fprintf(w, "# default target: %s\n# model: %s\n# seed: %d\n", target, api.Snippet([]byte(s.model)), s.settings.seed)
 	host, _ := os.Hostname()
 	fmt.Fprintf(w, "# host: %s, %s, GOMAXPROCS %d\n", host, runtime.Version(), runtime.GOMAXPROCS(0))
 	if commit := commit(); commit != "" {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"example.com/tokpace/pkg/api"
 )
@@ -72,8 +73,8 @@ var definitions = []setting{
 		}
 		for line := range strings.Lines(v) {
 			k, val, ok := strings.Cut(strings.TrimSpace(line), "=")
-			if !ok || k == "" {
-				return errors.New("want K=V")
+			if !ok || k == "" || strings.ContainsFunc(k+val, unicode.IsControl) || strings.ContainsAny(k, " \t:") {
+				return errors.New("want K=V, as in X-Team=infra")
 			}
 			s.header.Add(k, val)
 		}

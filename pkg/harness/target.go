@@ -57,6 +57,7 @@ type server struct {
 	baseURL   string
 	transport http.RoundTripper
 	settings  *settings
+	header    http.Header // of the target, sent with everything
 	model     string
 	owner     string
 	version   string
@@ -72,12 +73,11 @@ func (s *server) fake() bool { return s.owner == fakeOwner }
 
 // client is a client of the server that sends h with every request.
 func (s *server) client(h http.Header) *client.Client {
-	header := s.settings.header.Clone()
-	for name, values := range h {
-		if header == nil {
-			header = http.Header{}
+	header := http.Header{}
+	for _, add := range []http.Header{s.settings.header, s.header, h} {
+		for name, values := range add {
+			header[http.CanonicalHeaderKey(name)] = values
 		}
-		header[http.CanonicalHeaderKey(name)] = values
 	}
 	c := &client.Client{
 		BaseURL:     s.baseURL,
@@ -93,31 +93,53 @@ func (s *server) client(h http.Header) *client.Client {
 	return c
 }
 
-// servers holds the servers that have answered, so that each is asked once.
-var servers struct {
+// byDefault is the server of targets without a URL. It is asked once for each
+// model; targets with a URL of their own are asked each time, since the server
+// there may be another one by then.
+var byDefault struct {
 	sync.Mutex
-	m map[[2]string]*server
+	servers map[string]*server
 }
 
-// find returns the server of a target, asking it on the first call.
-func find(ctx context.Context, t Target) (*server, error) {
+// find returns the server of a target. release must be called when its
+// benchmark is over.
+func find(ctx context.Context, t Target) (s *server, release func(), err error) {
 	set, err := currentSettings()
 	if err != nil {
-		return nil, err
-	}
-	if t.URL == "" {
-		t.URL = set.baseURL
+		return nil, nil, err
 	}
 	if t.Model == "" {
 		t.Model = set.model
 	}
-	servers.Lock()
-	defer servers.Unlock()
-	key := [2]string{t.URL, t.Model}
-	if s := servers.m[key]; s != nil {
-		return s, nil
+	if t.URL != "" {
+		s, err := newServer(ctx, set, t)
+		if err != nil {
+			return nil, nil, err
+		}
+		return s, s.close, nil
 	}
-	s := &server{settings: set, baseURL: t.URL, model: t.Model, inProcess: t.InProcess}
+	t.URL = set.baseURL
+	byDefault.Lock()
+	defer byDefault.Unlock()
+	if s := byDefault.servers[t.Model]; s != nil {
+		return s, func() {}, nil
+	}
+	t.Header = nil // of one benchmark, the server is for all
+	if s, err = newServer(ctx, set, t); err != nil {
+		return nil, nil, err
+	}
+	if byDefault.servers == nil {
+		byDefault.servers = map[string]*server{}
+	}
+	byDefault.servers[t.Model] = s
+	return s, func() {}, nil
+}
+
+// newServer connects to a target, or starts the built-in fake, and asks it what
+// it is.
+func newServer(ctx context.Context, set *settings, t Target) (*server, error) {
+	s := &server{settings: set, baseURL: t.URL, model: t.Model, header: t.Header, inProcess: t.InProcess}
+	var err error
 	if t.URL == "" {
 		err = s.startFake()
 	} else {
@@ -130,21 +152,17 @@ func find(ctx context.Context, t Target) (*server, error) {
 		s.close()
 		return nil, err
 	}
-	if servers.m == nil {
-		servers.m = map[[2]string]*server{}
-	}
-	servers.m[key] = s
 	return s, nil
 }
 
 // closeServers ends the built-in fake and the idle connections.
 func closeServers() {
-	servers.Lock()
-	defer servers.Unlock()
-	for _, s := range servers.m {
+	byDefault.Lock()
+	defer byDefault.Unlock()
+	for _, s := range byDefault.servers {
 		s.close()
 	}
-	servers.m = nil
+	byDefault.servers = nil
 }
 
 // startFake starts the built-in fake server. Its requests cross no socket: the
@@ -196,7 +214,8 @@ func (s *server) ask(ctx context.Context) error {
 		}
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	limit := s.checkTimeout()
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	c := s.client(nil)
 	where := s.name() + "/v1/models"
@@ -209,7 +228,7 @@ func (s *server) ask(ctx context.Context) error {
 	}
 	switch {
 	case ctx.Err() == context.DeadlineExceeded:
-		return fmt.Errorf("%s did not answer within %v: is the server up?", where, checkTimeout)
+		return fmt.Errorf("%s did not answer within %v: is the server up?", where, limit)
 	case err != nil:
 		return fmt.Errorf("cannot reach %s: %s: is the server up, and the base URL right? (TOKPACE_TARGET=fake where no benchmark needs it)", where, api.Snippet([]byte(err.Error())))
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
@@ -226,8 +245,8 @@ func (s *server) ask(ctx context.Context) error {
 	i := 0
 	if s.model != "" {
 		if i = slices.Index(names, s.model); i < 0 {
-			shown := names[:min(len(names), 8)]
-			return fmt.Errorf("%s has no model %q: it lists %s (a model that it does not list: set TOKPACE_SKIP_CHECK=1)", s.name(), s.model, strings.Join(shown, ", "))
+			shown := api.Snippet([]byte(strings.Join(names, ", ")))
+			return fmt.Errorf("%s has no model %q: it lists %s (a model that it does not list: set TOKPACE_SKIP_CHECK=1)", s.name(), s.model, shown)
 		}
 	}
 	s.model, s.owner = names[i], list.Data[i].Owner
@@ -240,6 +259,14 @@ func (s *server) ask(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// checkTimeout is checkTimeout, or less where requests get less.
+func (s *server) checkTimeout() time.Duration {
+	if s.settings.timeout > 0 {
+		return min(checkTimeout, s.settings.timeout)
+	}
+	return checkTimeout
 }
 
 // name is the server's address for messages, without secrets.

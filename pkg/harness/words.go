@@ -65,7 +65,7 @@ func (s *server) countByTokenizer(ctx context.Context, text string) (int, error)
 	if err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.checkTimeout())
 	defer cancel()
 	status, answer, err := s.client(nil).Post(ctx, "/tokenize", body)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"example.com/tokpace/pkg/api"
@@ -34,6 +35,7 @@ type Run struct {
 	done    chan *client.Exchange
 	stopped chan struct{}
 	stop    sync.Once
+	starved atomic.Int64
 
 	mu        sync.Mutex
 	exchanges []*client.Exchange
@@ -42,8 +44,8 @@ type Run struct {
 	err       error
 }
 
-// Start begins sending the requests of src, from its first on, and returns at
-// once. At most limit requests are sent; limit 0 means until Stop. When src
+// Start builds the first N requests of src, begins sending, and returns at once.
+// At most limit requests are sent; limit 0 means until Stop. When src
 // cannot build a request, those before it are still sent, then the run ends with
 // an error; when ctx is done, nothing more is sent and its cause is the error.
 func (l Closed) Start(ctx context.Context, do Do, src dataset.Source, limit int) *Run {
@@ -56,26 +58,38 @@ func (l Closed) Start(ctx context.Context, do Do, src dataset.Source, limit int)
 	// exchanges would lower the load without showing anywhere.
 	ready := make(chan *api.Request, n)
 	var unbuilt error
+	build := func(i int) bool {
+		req, err := src.Request(i)
+		if err != nil {
+			unbuilt = fmt.Errorf("request %d: %w", i, err)
+			return false
+		}
+		select {
+		case ready <- req:
+			return true
+		case <-r.stopped:
+		case <-ctx.Done():
+		}
+		return false
+	}
+	built := 0
+	for built < n && build(built) {
+		built++
+	}
 	var workers sync.WaitGroup
 	workers.Go(func() {
 		defer close(ready)
-		for i := 0; (limit <= 0 || i < limit) && !r.over(ctx); i++ {
-			req, err := src.Request(i)
-			if err != nil {
-				unbuilt = fmt.Errorf("request %d: %w", i, err)
-				return
-			}
-			select {
-			case ready <- req:
-			case <-r.stopped:
-			case <-ctx.Done():
-			}
+		if built < n {
+			return
+		}
+		for i := n; (limit <= 0 || i < limit) && !r.over(ctx) && build(i); i++ {
 		}
 	})
 	for range n {
 		workers.Go(func() {
-			for req := range ready {
-				if r.over(ctx) {
+			for {
+				req, ok := r.take(ready)
+				if !ok || r.over(ctx) {
 					return
 				}
 				ex := do(ctx, req)
@@ -91,6 +105,23 @@ func (l Closed) Start(ctx context.Context, do Do, src dataset.Source, limit int)
 	}()
 	return r
 }
+
+// take receives a request, and counts when none was ready.
+func (r *Run) take(ready <-chan *api.Request) (req *api.Request, ok bool) {
+	select {
+	case req, ok = <-ready:
+	default:
+		if req, ok = <-ready; ok {
+			r.starved.Add(1)
+		}
+	}
+	return req, ok
+}
+
+// Starved is how many sends had to wait until their request was built: when it
+// is many, the client was slower than the server and fewer than N were in
+// flight.
+func (r *Run) Starved() int { return int(r.starved.Load()) }
 
 // end notes why the run ended, unless that was wished: a run that was stopped
 // has not missed what could not be built ahead for it.

@@ -85,6 +85,12 @@ func Of(r Run) Set {
 func (s *Set) warnings(ok []*client.Exchange) {
 	times := map[string]int{}
 	for _, ex := range ok {
+		if ex.Connect.Known {
+			times["a connection was made for it, inside its latencies"]++
+		}
+		if ex.Attempts > 1 {
+			times["sent twice, since a reused connection had died"]++
+		}
 		for _, w := range ex.Warnings {
 			times[w]++
 		}

@@ -43,7 +43,7 @@ Exit codes: 0 done, 1 a benchmark failed, 2 wrong use, a failing tool, an interr
 				cfg.Package = args[0]
 			}
 			cfg.Stdout, cfg.Stderr = cmd.OutOrStdout(), cmd.ErrOrStderr()
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 			defer stop()
 			return ab.Run(ctx, cfg)
 		},
