@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -267,10 +268,10 @@ func TestFailedRequests(t *testing.T) {
 	fake, err := fakeserver.New(fakeserver.Config{})
 	require.NoError(t, err)
 	t.Cleanup(func() { fake.Close() })
-	n := 0
+	var posts atomic.Int64
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
-			if n++; n == 2 {
+			if posts.Add(1) == 2 {
 				http.Error(w, `{"error":{"message":"out of memory, key sk-1234567890"}}`, http.StatusInternalServerError)
 				return
 			}
@@ -287,7 +288,7 @@ func TestFailedRequests(t *testing.T) {
 	require.Contains(t, o.stdout, "1 × http_status 500: out of memory, key [redacted]")
 	require.NotContains(t, o.stdout+o.stderr, "sk-1234567890")
 
-	n = 0
+	posts.Store(0)
 	o = bench(t, append(env, "TOKPACE_MAX_FAIL=1"), args...)
 	require.Zero(t, o.code, o.stdout)
 	require.Equal(t, "0.8000", o.lines(t)["BenchmarkRerank/conc=1"]["ok/op"])
