@@ -76,6 +76,7 @@ func Of(r Run) Set {
 	for _, c := range counts {
 		s.count(c, ok)
 	}
+	s.tokensPerEvent(ok)
 	s.rates(r, ok)
 	s.warnings(ok)
 	return s
@@ -218,6 +219,27 @@ func (s *Set) count(c count, ok []*client.Exchange) {
 		s.add(c.name+c.unit, float64(first))
 	default:
 		s.add(c.name+meanOf+c.unit, sum/float64(known))
+	}
+}
+
+// tokensPerEvent tells how far the gaps between events are gaps between tokens:
+// it is 1 where each token has an event of its own, more where servers bundle
+// them or speculate, less where the end token has none. It needs the server's
+// count in every stream.
+func (s *Set) tokensPerEvent(ok []*client.Exchange) {
+	tokens, events := 0.0, 0.0
+	for _, ex := range ok {
+		if !ex.Events.Known {
+			continue
+		}
+		if !ex.OutputTokens.Known || ex.OutputSource != client.FromServer {
+			return
+		}
+		tokens += float64(ex.OutputTokens.V)
+		events += float64(ex.Events.V)
+	}
+	if events > 0 {
+		s.add("output-tok/event", tokens/events)
 	}
 }
 

@@ -119,7 +119,7 @@ func TestOfByHand(t *testing.T) {
 		{Unit: "events-mean/op", V: 8.0 / 3},
 		{Unit: "input-tok/op", V: 531},
 		{Unit: "output-tok-mean/op", V: 8.0 / 3},
-		{Unit: "input-tok/s", V: 1593.0 / 2},
+		{Unit: "output-tok/event", V: 1}, {Unit: "input-tok/s", V: 1593.0 / 2},
 		{Unit: "output-tok/s", V: 4},
 		{Unit: "ok/op", V: 1},
 	}, s.Values)
@@ -258,7 +258,7 @@ func TestUnits(t *testing.T) {
 	for _, u := range units {
 		require.False(t, seen[u.Name], u.Name)
 		seen[u.Name] = true
-		require.Regexp(t, regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9-]*(/op|/s|-ns)$`), u.Name)
+		require.Regexp(t, regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9-]*(/op|/event|/s|-ns)$`), u.Name)
 		require.Contains(t, []string{"", "lower", "higher"}, u.Better)
 		switch {
 		case strings.HasSuffix(u.Name, "-ns"):

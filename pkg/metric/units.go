@@ -30,6 +30,7 @@ func Units() []Unit {
 	}
 	units = append(units,
 		Unit{Name: "input-tok/s", Better: "higher"},
+		Unit{Name: "output-tok/event", Exact: true},
 		Unit{Name: "output-tok/s", Better: "higher"},
 		Unit{Name: "ok/op", Better: "higher", Exact: true},
 	)
