@@ -91,7 +91,10 @@ type Config struct {
 	PromptTokensDetails bool
 	CachedTokens        int
 
-	// Edit, if set, may change each plan before it is written. It is called from many goroutines.
+	// Rules say which requests get which fault; see Rule. They must not be changed afterwards.
+	Rules []Rule
+
+	// Edit, if set, may change each plan before it is written, after the faults. It is called from many goroutines.
 	Edit func(Request, *Plan)
 }
 
@@ -139,7 +142,7 @@ func (c *Config) check() error {
 	if c.Usage < 0 || int(c.Usage) >= len(usageNames) {
 		return fmt.Errorf("fakeserver: Config.Usage: %v is unknown", c.Usage)
 	}
-	return nil
+	return checkRules(c.Rules)
 }
 
 // override applies the value of PlanHeader.

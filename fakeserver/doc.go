@@ -22,8 +22,8 @@
 // [Config], the X-Fake-Plan header, the endpoint and the request's JSON (key order and white space do not matter), so
 // the same request has the same bytes and the same planned times at any concurrency and in any process; nothing in a
 // body comes from the clock. Then the handler's own goroutine writes the plan, one write and flush per event, and the
-// journal keeps what really happened ([Server.Journal]). [Config.Edit] changes plans before they are written: faults,
-// cut streams, recorded answers.
+// journal keeps what really happened ([Server.Journal]). Faults change plans before they are written, and so may
+// [Config.Edit]: recorded answers, or what no fault does.
 //
 // # When
 //
@@ -59,6 +59,107 @@
 // Unknown fields are accepted and do nothing except that they are part of the request that the answer is derived from.
 // So do these, which real servers obey: stop, echo, logprobs, tools, response_format, task. Errors have vLLM's shape,
 // {"error":{"message","type","param","code"}}, and come before any stream.
+//
+// # Faults
+//
+// A [Fault] is what a bad server, gateway or proxy does to an answer: its fields say what, and combine. [Config.Rules] say
+// which requests meet one; a request can also ask for one itself, in the header X-Fake-Fault; and fakeserver/profile
+// reads rules from a file.
+//
+//	Rules: []fakeserver.Rule{{ // fail twice, then succeed
+//		Match: fakeserver.Match{Endpoint: "/v1/chat/completions", First: 2},
+//		Fault: fakeserver.Fault{Status: 503, RetryAfter: "1"},
+//	}}
+//	X-Fake-Fault: stall=3; stall-for=2s; line-end=crlf
+//
+// These are the keys, the same in all three; [Fault] has more on each. N is a number, K an event counted from 1 (or a
+// count of events), D a duration as in 50ms.
+//
+//	the answer as a whole
+//	status=N                the status; from 300 on with an error as the body
+//	body=TEXT               the body
+//	body-size=N             … repeated or cut to so many bytes
+//	step=D:DATA             a script of writes (in a file a list of at and data)
+//	content-type=TYPE       the type; none leaves it out
+//	retry-after=TEXT        the header
+//	header=NAME:VALUE       any header; an empty value takes it away
+//	redirect=N              301, 302, 303, 307 or 308
+//	location=URL            … to this, else to itself
+//	pad-header=NAME         a header
+//	pad-header-size=N       … of so many bytes
+//	interim=N               100, 102 or 103 first
+//	vectors=HOW             null, nan, short, reversed or missing ones
+//	no-answer=HOW           close, reset or hang before any byte
+//
+//	what a stream says
+//	role=HOW                the role chunk: off, null content, or the role in every delta
+//	role-at=D               when it comes
+//	reasoning=N             so many tokens are reasoning
+//	reasoning-key=NAME      … in reasoning_content or reasoning
+//	tool-calls              a tool call in place of text
+//	tokens-per-event=N      several tokens per event
+//	empty                   no token at all
+//	finish=HOW              the finish reason: in its own event, in one with empty text, off
+//	usage=HOW               off, own-chunk, with-choices, running, zeros, nulls
+//	usage-shape=HOW         total-only, prompt-zero
+//	usage-delay=D           usage comes later
+//	done=HOW                [DONE]: off, twice
+//	done-delay=D            [DONE] comes later
+//
+//	events gone wrong
+//	error=K                 after K events an error object, then [DONE]
+//	error-body=JSON         … this one
+//	error-event             … with a line "event: error"
+//	error-go-on             … and the stream goes on
+//	drop=K                  this event is left out
+//	repeat=K                this event comes twice
+//	malformed=K             this event is no JSON
+//	truncated=K             the JSON of this event ends half way
+//	pad-event=K             this event
+//	pad-size=N              … has so many bytes more
+//
+//	how events are spelled
+//	line-end=HOW            lf, crlf, cr, mixed
+//	bom                     a byte order mark first
+//	spaces=N                after the colon of data
+//	event-name=NAME         an event: line in each
+//	id                      an id: line in each
+//	retry=D                 a retry: line in the first
+//	data-lines=N            the JSON on several data lines
+//	unclosed=N              1 or 2 line ends are missing at the end
+//	comment-every=D         keep-alive comments in every silence
+//	comment=TEXT            … with this text
+//
+//	when
+//	headers-delay=D         the headers and all the rest
+//	first-delay=D           the first event and all the rest
+//	event-delay=D           each event behind the one before
+//	late=K                  this event alone
+//	late-by=D               … by so much
+//	stall=K                 after K events nothing, until the client leaves
+//	stall-for=D             … or for so long
+//	end-delay=D             the end, behind the last event
+//
+//	in which writes
+//	merge=N                 so many events in one write
+//	split=N                 parts of so many bytes
+//	split-at=N              two parts, cut here; from the end if negative
+//	split-gap=D             time between the parts
+//	drip=N                  so many bytes
+//	drip-every=D            … every so often
+//	flood=OF                comments, line, events or headers without end
+//	flood-size=N            … or of so many bytes
+//	gzip=HOW                on, hidden, claimed, bomb
+//
+//	how the connection serves it
+//	framing=HOW             chunked, length, close, http10
+//	length-off=N            the Content-Length is wrong by N
+//	bad-http=HOW            status-line, header, chunk-size, chunk-end, two-lengths, length-and-chunks
+//	truncate=N              the body ends after so many bytes, properly
+//	cut=K                   the connection is closed after K events
+//	cut-byte=N              … or after so many bytes
+//	cut-with=HOW            fin or rst
+//	idle-close=D            the idle connection is closed so long after the answer
 //
 // # In virtual time
 //

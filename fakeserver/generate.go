@@ -141,7 +141,7 @@ type chunkFormat struct {
 // stream plans an event stream.
 func (c *call) stream(g *generation, f *chunkFormat) *Plan {
 	p := newPlan(200, "text/event-stream; charset=utf-8")
-	p.HeadersAt = c.cfg.Headers
+	p.HeadersAt, p.Choices = c.cfg.Headers, g.choices
 	p.InputTokens, p.OutputTokens, p.ImageTokens = g.usage.prompt, g.usage.output, g.usage.image
 
 	count := g.choices*(g.tokens+1) + 2
@@ -155,7 +155,7 @@ func (c *call) stream(g *generation, f *chunkFormat) *Plan {
 			w.buf = strconv.AppendInt(w.buf, int64(i), 10)
 			w.buf = append(w.buf, f.role...)
 			w.buf = append(w.buf, f.roleEnd...)
-			w.end(c, g, i, 0, c.tokenAt(0))
+			w.end(c, g, i, 0, KindRole, c.tokenAt(0))
 		}
 	}
 	for k := range g.tokens {
@@ -171,7 +171,7 @@ func (c *call) stream(g *generation, f *chunkFormat) *Plan {
 				w.buf = append(w.buf, g.finish...)
 				w.buf = append(w.buf, f.closing...)
 			}
-			w.end(c, g, i, k+1, c.tokenAt(k))
+			w.end(c, g, i, k+1, KindToken, c.tokenAt(k))
 		}
 	}
 	last := c.tokenAt(g.tokens - 1)
@@ -180,12 +180,14 @@ func (c *call) stream(g *generation, f *chunkFormat) *Plan {
 		w.buf = append(w.buf, "],"...)
 		w.buf = c.appendUsage(w.buf, g.usage, "")
 		w.buf = append(w.buf, "}\n\n"...)
-		w.event(last)
+		w.event(KindUsage, last)
 	}
-	w.buf = append(w.buf, "data: [DONE]\n\n"...)
-	w.event(last)
+	w.buf = append(w.buf, doneEvent...)
+	w.event(KindDone, last)
 	return p
 }
+
+const doneEvent = "data: [DONE]\n\n"
 
 // firstChoice is what follows the bracket of the list of choices, up to the number of the choice.
 const firstChoice = `{"index":`
@@ -210,7 +212,7 @@ type chunkWriter struct {
 
 // end finishes the chunk of a choice that has said n tokens so far, with running usage if asked for; usage inside the
 // last chunk with choices goes here too.
-func (w *chunkWriter) end(c *call, g *generation, choice, n int, at time.Duration) {
+func (w *chunkWriter) end(c *call, g *generation, choice, n int, kind Kind, at time.Duration) {
 	switch {
 	case g.include && c.cfg.Usage == UsageWithChoices && choice == g.choices-1 && n == g.tokens:
 		w.buf = append(w.buf, ',')
@@ -221,12 +223,12 @@ func (w *chunkWriter) end(c *call, g *generation, choice, n int, at time.Duratio
 		w.buf = c.appendUsage(w.buf, usage{prompt: g.prompts[choice/g.n], output: n}, "")
 	}
 	w.buf = append(w.buf, "}\n\n"...)
-	w.event(at)
+	w.event(kind, at)
 }
 
-func (w *chunkWriter) event(at time.Duration) {
+func (w *chunkWriter) event(kind Kind, at time.Duration) {
 	to := len(w.buf)
-	w.plan.Events = append(w.plan.Events, Event{At: at, Data: w.buf[w.from:to:to]})
+	w.plan.Events = append(w.plan.Events, Event{At: at, Data: w.buf[w.from:to:to], Kind: kind})
 	w.from = to
 }
 
@@ -268,6 +270,7 @@ func (c *call) plain(g *generation, body []byte, tail string) *Plan {
 		body = c.appendUsage(body, g.usage, nullDetails)
 	}
 	p := c.jsonPlan(c.readyAt(g.tokens), append(body, tail...))
+	p.Choices = g.choices
 	p.InputTokens, p.OutputTokens, p.ImageTokens = g.usage.prompt, g.usage.output, g.usage.image
 	return p
 }

@@ -14,40 +14,71 @@ const (
 	Disconnected = "disconnected" // the client went away first
 	Canceled     = "canceled"     // the server was closed first
 	Cut          = "cut"          // the plan ended in EndCut, and did
+	Reset        = "reset"        // the plan ended in EndReset, and did
+)
+
+// The values of Action.What.
+const (
+	ActionInterim   = "interim"    // an interim answer
+	ActionStall     = "stall"      // nothing more is written until the next event's time
+	ActionHang      = "hang"       // nothing more is written at all
+	ActionCut       = "cut"        // the connection is closed inside the answer
+	ActionReset     = "reset"      // the connection is reset
+	ActionClose     = "close"      // the connection is closed behind a whole answer
+	ActionIdleClose = "idle-close" // the idle connection is closed some time after the answer
 )
 
 // Stamp is the planned and the actual time of a write, since Record.Arrived. Actual is taken just before the bytes are
 // handed to the connection, so no client can have seen them earlier.
 type Stamp struct {
-	Planned, Actual time.Duration
-	Bytes           int64
+	Planned time.Duration `json:"planned_ns"`
+	Actual  time.Duration `json:"actual_ns"`
+	Bytes   int64         `json:"bytes"`
+	Kind    Kind          `json:"kind"`
+	Mark    Mark          `json:"mark,omitzero"`
+}
+
+// Action is something other than the write of headers or an event that was done, and when, since Record.Arrived.
+type Action struct {
+	What    string        `json:"what"`
+	Events  int           `json:"events"` // written before it
+	Planned time.Duration `json:"planned_ns"`
+	Actual  time.Duration `json:"actual_ns"`
 }
 
 // Record is the server's truth about one request.
 type Record struct {
-	Index    int // since the start or the last Reset, in the order of arrival
-	Method   string
-	Endpoint string    // path of the URL
-	Model    string    // that the request asked for
-	Header   []string  // names of the request's headers, sorted; their values are not kept
-	Arrived  time.Time // when the whole request had been read
-	Status   int       // 0 = the request could not be read
+	Index    int       `json:"index"` // since the start or the last Reset, in the order of arrival
+	Method   string    `json:"method"`
+	Endpoint string    `json:"endpoint"` // path of the URL
+	Model    string    `json:"model"`    // that the request asked for
+	Header   []string  `json:"header"`   // names of the request's headers, sorted; their values are not kept
+	Arrived  time.Time `json:"arrived"`  // when the whole request had been read
+	Status   int       `json:"status"`   // 0 = the request could not be read, or no answer was planned
 
-	Headers   Stamp   // Actual is -1 until they are written, for ever if they never were
-	Events    []Stamp // what has been written so far
-	Planned   int     // number of events of the plan
-	BodyBytes int64   // written so far
+	Rules  []string `json:"rules,omitempty"`  // names of the rules that applied
+	Faults string   `json:"faults,omitempty"` // what they, or FaultHeader, asked for, in the text form of Fault, up to 1 KiB
+
+	Headers   Stamp    `json:"headers"`           // Actual is -1 until they are written, for ever if they never were
+	Events    []Stamp  `json:"events"`            // what has been written so far
+	Actions   []Action `json:"actions,omitempty"` // what else has been done so far
+	Planned   int      `json:"planned"`           // number of events of the plan
+	BodyBytes int64    `json:"body_bytes"`        // written so far
 
 	// As in the usage of the answer, also where none was sent.
-	InputTokens, OutputTokens, ImageTokens int
+	InputTokens  int `json:"input_tokens"`
+	OutputTokens int `json:"output_tokens"`
+	ImageTokens  int `json:"image_tokens"`
 
-	End   string
-	Ended time.Duration // since Arrived; 0 while running
+	PlannedEnd   End           `json:"planned_end"`
+	PlannedEnded time.Duration `json:"planned_ended_ns"` // since Arrived; a hang begins then
+	End          string        `json:"end"`
+	Ended        time.Duration `json:"ended_ns"` // since Arrived; 0 while running
 }
 
 const (
 	journalRecords = 4096    // records kept
-	journalStamps  = 1 << 19 // events kept over all records: 12 MiB
+	journalStamps  = 1 << 19 // events kept over all records: 16 MiB
 )
 
 // journal keeps the last records.
@@ -101,6 +132,7 @@ func (j *journal) snapshot() []Record {
 		e.mu.Lock()
 		records[i] = e.record
 		records[i].Events = slices.Clone(e.record.Events)
+		records[i].Actions = slices.Clone(e.record.Actions)
 		e.mu.Unlock()
 	}
 	return records
@@ -113,9 +145,9 @@ func (e *entry) headers(actual time.Duration) {
 }
 
 // event notes the start of a write; wrote adds its bytes.
-func (e *entry) event(planned, actual time.Duration) {
+func (e *entry) event(ev *Event, actual time.Duration) {
 	e.mu.Lock()
-	e.record.Events = append(e.record.Events, Stamp{Planned: planned, Actual: actual})
+	e.record.Events = append(e.record.Events, Stamp{Planned: ev.At, Actual: actual, Kind: ev.Kind, Mark: ev.Mark})
 	e.mu.Unlock()
 }
 
@@ -130,6 +162,24 @@ func (e *entry) end(how string, at time.Duration) {
 	e.mu.Lock()
 	e.record.End, e.record.Ended = how, at
 	e.mu.Unlock()
+}
+
+// act notes what is done now. Like everything that is done it is noted just before, so a client that has seen it can also
+// read of it.
+func (e *entry) act(what string, planned time.Duration) {
+	e.mu.Lock()
+	e.record.Actions = append(e.record.Actions, Action{
+		What: what, Events: len(e.record.Events), Planned: planned, Actual: time.Since(e.record.Arrived),
+	})
+	e.mu.Unlock()
+}
+
+// closeIdle notes that a connection is closed that has been idle for d.
+func (e *entry) closeIdle(d time.Duration) {
+	e.mu.Lock()
+	ended := e.record.Ended
+	e.mu.Unlock()
+	e.act(ActionIdleClose, ended+d)
 }
 
 func headerNames(h http.Header) []string {

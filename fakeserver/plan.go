@@ -3,8 +3,10 @@ package fakeserver
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"time"
 )
 
@@ -14,21 +16,32 @@ const maxPlanned = 1 << 20
 // Request is what a plan is made from.
 type Request struct {
 	Method string
-	Path   string // of the URL, without a query
-	Fake   string // value of PlanHeader
-	Body   []byte // valid only during the call it is given to
+	Path   string      // of the URL, without a query
+	Fake   string      // value of PlanHeader
+	Fault  string      // value of FaultHeader
+	Header http.Header // of the request; only rules look at it
+	Body   []byte      // valid only during the call it is given to
 }
 
-// Plan is everything that will be written for a request, and when. All times count from the request's arrival.
+// Plan is everything that will be written for a request, and when. All times count from the request's arrival. Faults
+// are changes of the plan and nothing else.
 type Plan struct {
-	Status        int
-	Header        http.Header   // Content-Type and what else is not left to net/http
-	ContentLength int64         // -1: chunked
-	HeadersAt     time.Duration // when the headers are due
-	Events        []Event       // in the order of writing; times never decrease
-	End           End           // what follows the last event
+	Status        int            // 0: no answer at all, the End comes when the headers are due
+	Interim       int            // status of an interim answer sent on arrival; 0 = none
+	Header        http.Header    // Content-Type and what else is not left to net/http; a nil value keeps net/http's own away
+	ContentLength int64          // -1: chunked
+	HeadersAt     time.Duration  // when the headers are due
+	Events        []Event        // in the order of writing; times never decrease
+	End           End            // what follows the last event
+	EndAt         time.Duration  // when it does, if that is after the last event
+	IdleClose     *time.Duration // if not nil: so long after a proper end the idle connection is closed
+	Raw           *Raw           // if not nil: the answer is written past net/http
 
-	Model string // that the request asked for, "" if none or not understood
+	Key     uint64   // of the request: what all that is made up comes from
+	Model   string   // that the request asked for, "" if none or not understood
+	Choices int      // of a completion; 0 for other answers
+	Rules   []string // names of the rules whose faults were applied
+	Faults  string   // their text form, or that of FaultHeader
 	// What the usage of the answer says, whether or not it is sent.
 	InputTokens, OutputTokens, ImageTokens int
 }
@@ -39,6 +52,8 @@ type Event struct {
 	Data []byte
 	// Section, if not nil, is written instead of Data, in slices of 64 KiB: a body too large to be held in memory.
 	Section *io.SectionReader
+	Kind    Kind
+	Mark    Mark
 }
 
 // Size returns the number of bytes the event writes.
@@ -49,24 +64,158 @@ func (e Event) Size() int64 {
 	return int64(len(e.Data))
 }
 
+// Kind says what an event is.
+type Kind uint8
+
+const (
+	KindBody    Kind = iota // a part of a body that is not a stream, or of a script
+	KindRole                // the chunk with the role
+	KindToken               // a token, or several, of one choice; the tokens of a step come choice by choice
+	KindFinish              // the finish reason, where it is not in the chunk of the last token
+	KindUsage               // the usage, alone
+	KindDone                // [DONE]
+	KindError               // an error object
+	KindComment             // comments
+)
+
+var kindNames = [...]string{"body", "role", "token", "finish", "usage", "done", "error", "comment"}
+
+// String returns the kind's name.
+func (k Kind) String() string { return nameOf(kindNames[:], int(k), "Kind") }
+
+// MarshalText returns the name.
+func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// Mark says what a fault did to an event; where several did, it is the last one's.
+type Mark uint8
+
+const (
+	MarkNone      Mark = iota
+	MarkLate           // it is late by itself
+	MarkStalled        // a stall comes before it
+	MarkMalformed      // its data is no JSON
+	MarkTruncated      // its JSON or the body ends early
+	MarkRepeated       // it has come before
+	MarkPadded         // it has a member of padding
+	MarkMerged         // several events in one write
+	MarkPart           // a part of an event
+	MarkFlood          // not of the answer at all
+)
+
+var markNames = [...]string{"", "late", "stalled", "malformed", "truncated", "repeated", "padded", "merged", "part", "flood"}
+
+// String returns the mark's name, "" for none.
+func (m Mark) String() string { return nameOf(markNames[:], int(m), "Mark") }
+
+// MarshalText returns the name.
+func (m Mark) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+
+func nameOf(names []string, i int, kind string) string {
+	if i < 0 || i >= len(names) {
+		return kind + "(" + strconv.Itoa(i) + ")"
+	}
+	return names[i]
+}
+
 // End is how an answer ends after its last event.
 type End int
 
 const (
 	EndClean End = iota // the body is complete
 	EndCut              // the connection is closed inside the body
+	EndReset            // the connection is reset
 	EndHang             // nothing more comes until the client goes away
 )
 
-// Plan returns the plan for a request as Config.Edit would first see it. It never fails: a bad request has the plan of
-// its error.
+var endNames = [...]string{"clean", "cut", "reset", "hang"}
+
+// String returns the end's name.
+func (e End) String() string { return nameOf(endNames[:], int(e), "End") }
+
+// MarshalText returns the name.
+func (e End) MarshalText() ([]byte, error) { return []byte(e.String()), nil }
+
+// endAt returns when the end is due.
+func (p *Plan) endAt() time.Duration {
+	at := max(p.HeadersAt, p.EndAt)
+	if n := len(p.Events); n > 0 {
+		at = max(at, p.Events[n-1].At)
+	}
+	return at
+}
+
+// Plan returns the plan for a request with the fault of its FaultHeader. Config.Rules are not applied, since they count;
+// then Config.Edit would see it. It never fails: a bad request has the plan of its error.
 func (s *Server) Plan(r Request) *Plan {
+	return s.state.Load().plan(&r)
+}
+
+// state is what a request is planned from. Configure replaces it as a whole.
+type state struct {
+	cfg   Config
+	rules *ruleSet
+}
+
+func newState(cfg Config) *state {
+	cfg = cfg.withDefaults()
+	return &state{cfg: cfg, rules: newRuleSet(&cfg)}
+}
+
+func (s *state) plan(r *Request) *Plan {
 	c := &call{cfg: &s.cfg, path: r.Path, body: r.Body}
 	p, err := c.plan(r.Method, r.Fake)
 	if err != nil {
 		p = errorPlan(err)
 	}
-	p.Model = c.model
+	p.Model, p.Key = c.model, c.key
+	if r.Fault != "" {
+		p = p.withHeaderFault(r)
+	}
+	return p
+}
+
+// faulty is plan with the rules and Config.Edit: what will be written.
+func (s *state) faulty(r *Request) *Plan {
+	p := s.plan(r)
+	if s.rules != nil && r.Fault == "" {
+		p = s.rules.apply(r, p)
+	}
+	if s.cfg.Edit != nil {
+		s.cfg.Edit(*r, p)
+	}
+	return p
+}
+
+// withHeaderFault applies the fault that the request asks for.
+func (p *Plan) withHeaderFault(r *Request) *Plan {
+	f, err := ParseFault(r.Fault)
+	if err == nil {
+		p.Faults = clipFault(f.String())
+		err = f.apply(r.Path, p)
+	}
+	if err != nil {
+		own := errorPlan(badRequest("%s: %v", FaultHeader, err))
+		own.Model, own.Key = p.Model, p.Key
+		return own
+	}
+	return p
+}
+
+// apply tries the rules. A fault that cannot be applied to an answer is told in a 500: silence would pass for a server
+// that has no fault.
+func (s *ruleSet) apply(r *Request, p *Plan) *Plan {
+	for _, i := range s.match(r, p) {
+		p.Rules = append(p.Rules, s.names[i])
+		if p.Faults != "" {
+			p.Faults += " + "
+		}
+		p.Faults += s.texts[i]
+		if err := s.rules[i].Fault.apply(r.Path, p); err != nil {
+			own := errorPlan(fmt.Errorf("%s: %w", s.names[i], err))
+			own.Model, own.Key, own.Rules, own.Faults = p.Model, p.Key, p.Rules, p.Faults
+			return own
+		}
+	}
 	return p
 }
 

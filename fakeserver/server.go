@@ -24,12 +24,13 @@ type Server struct {
 	// another listener.
 	URL string
 
-	cfg     Config
+	state   atomic.Pointer[state]
 	http    http.Server
 	client  http.Client
 	cancel  context.CancelFunc
 	closed  atomic.Bool
 	live    live
+	idling  sync.Map // net.Conn -> *connection, of those that are closed when idle
 	journal journal
 }
 
@@ -40,7 +41,8 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg.withDefaults()}
+	s := &Server{}
+	s.state.Store(newState(cfg))
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	s.http = http.Server{
@@ -49,10 +51,21 @@ func New(cfg Config) (*Server, error) {
 		ErrorLog:          log.New(io.Discard, "", 0),
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ConnState:         s.connState,
+		ConnContext:       s.ConnContext,
 	}
 	// Proxies from the environment are not used; as many idle connections are kept as a test may open.
 	s.client.Transport = &http.Transport{MaxIdleConnsPerHost: 1024, DisableCompression: true}
 	return s, nil
+}
+
+// Configure replaces the whole configuration, rules and their counts included, for the requests that come from now on; those
+// being answered keep theirs. A bad cfg changes nothing; the error names the field.
+func (s *Server) Configure(cfg Config) error {
+	if err := cfg.check(); err != nil {
+		return err
+	}
+	s.state.Store(newState(cfg))
+	return nil
 }
 
 // Start serves on a loopback TCP port until the test or benchmark ends. A bad cfg, or no port, is fatal.
@@ -77,7 +90,8 @@ func Start(tb testing.TB, cfg Config) *Server {
 }
 
 // connState counts connections. A connection's goroutine is its handler's, and it is closed as the last thing it does.
-func (s *Server) connState(_ net.Conn, state http.ConnState) {
+func (s *Server) connState(c net.Conn, state http.ConnState) {
+	s.ConnState(c, state)
 	switch state {
 	case http.StateNew:
 		s.live.enter()
@@ -130,8 +144,11 @@ func (s *Server) Close() error {
 // A client can have read a whole answer a moment before its record says Complete; Close waits for that.
 func (s *Server) Journal() []Record { return s.journal.snapshot() }
 
-// Reset empties the journal; the next request has Index 0.
-func (s *Server) Reset() { s.journal.reset() }
+// Reset empties the journal, so that the next request has Index 0, and sets the counts of the rules to 0.
+func (s *Server) Reset() {
+	s.journal.reset()
+	s.state.Load().rules.reset()
+}
 
 // live counts goroutines: one for each connection and each Serve. Unlike a sync.WaitGroup it can be waited for with a limit and entered while waiting.
 type live struct {

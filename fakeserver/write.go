@@ -27,7 +27,14 @@ var (
 
 // serve reads a request, plans it and writes the plan. It starts no goroutine.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	req := Request{Method: r.Method, Path: r.URL.Path, Fake: strings.Join(r.Header.Values(PlanHeader), ";")}
+	conn := connectionOf(r.Context())
+	if conn.gone() {
+		panic(http.ErrAbortHandler)
+	}
+	req := Request{
+		Method: r.Method, Path: r.URL.Path, Header: r.Header,
+		Fake: strings.Join(r.Header.Values(PlanHeader), ";"), Fault: strings.Join(r.Header.Values(FaultHeader), ";"),
+	}
 	body := bodies.Get().(*bytes.Buffer)
 	body.Reset()
 	var err error
@@ -45,10 +52,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	var tooLarge *http.MaxBytesError
 	switch {
 	case err == nil:
-		p = s.Plan(req)
-		if s.cfg.Edit != nil {
-			s.cfg.Edit(req, p)
-		}
+		p = s.state.Load().faulty(&req)
 	case errors.As(err, &tooLarge):
 		p = errorPlan(&apiError{
 			status: http.StatusRequestEntityTooLarge, kind: "Request Entity Too Large",
@@ -61,18 +65,27 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if body.Cap() <= keepBody {
 		bodies.Put(body)
 	}
+	if conn == nil && (p.Raw != nil || p.End == EndReset || p.IdleClose != nil) {
+		p = errorPlan(errNoConnection)
+	}
 
 	record.Model, record.Status, record.Headers.Planned = p.Model, p.Status, p.HeadersAt
 	record.InputTokens, record.OutputTokens, record.ImageTokens = p.InputTokens, p.OutputTokens, p.ImageTokens
-	out := writer{s: s, w: w, ctx: r.Context(), arrived: arrived, entry: s.journal.begin(record, len(p.Events))}
+	record.Rules, record.Faults, record.PlannedEnd, record.PlannedEnded = p.Rules, p.Faults, p.End, p.endAt()
+	out := writer{s: s, http: httpSink{w: w}, conn: conn, ctx: r.Context(), arrived: arrived, entry: s.journal.begin(record, len(p.Events))}
 	how := out.run(p)
 	out.entry.end(how, time.Since(arrived))
-	if how != Complete {
+	if how != Complete || p.Raw != nil {
 		// net/http's way to drop a connection, quietly. Returning would end the body properly, and a client that is still
 		// there when the server closes would take half an answer for a whole one.
 		panic(http.ErrAbortHandler)
 	}
+	if p.IdleClose != nil {
+		s.closeWhenIdle(conn, *p.IdleClose, out.entry)
+	}
 }
+
+var errNoConnection = errors.New("this fault needs the connection: set ConnContext of the http.Server to that of the fake server")
 
 // gone says why a request ended early.
 func (s *Server) gone() string {
@@ -85,7 +98,9 @@ func (s *Server) gone() string {
 // writer writes one plan.
 type writer struct {
 	s       *Server
-	w       http.ResponseWriter
+	http    httpSink
+	raw     *rawSink // used instead if not nil
+	conn    *connection
 	ctx     context.Context
 	arrived time.Time
 	entry   *entry
@@ -93,42 +108,84 @@ type writer struct {
 }
 
 func (o *writer) run(p *Plan) (how string) {
+	if p.Raw != nil {
+		o.raw = newRawSink(o.conn.Conn, p)
+	}
+	if p.Interim != 0 {
+		o.entry.act(ActionInterim, 0)
+		o.interim(p.Interim)
+	}
+	if p.Status == 0 {
+		return o.end(p)
+	}
 	if o.wait(p.HeadersAt) != nil {
 		return o.s.gone()
 	}
-	h := o.w.Header()
-	for name, values := range p.Header {
-		h[name] = values
-	}
-	if p.ContentLength >= 0 {
-		h["Content-Length"] = []string{strconv.FormatInt(p.ContentLength, 10)}
-	}
 	o.entry.headers(time.Since(o.arrived))
-	o.w.WriteHeader(p.Status)
-	// A body of known length that is due together with the headers goes out in one write with them.
-	if p.ContentLength < 0 || len(p.Events) > 0 && p.Events[0].At > p.HeadersAt {
-		if o.flush() != nil {
-			return o.s.gone()
-		}
+	if o.head(p) != nil {
+		return o.s.gone()
 	}
 	for i := range p.Events {
 		e := &p.Events[i]
+		if e.Mark == MarkStalled {
+			from := p.HeadersAt
+			if i > 0 {
+				from = p.Events[i-1].At
+			}
+			o.entry.act(ActionStall, from)
+		}
 		if o.wait(e.At) != nil {
 			return o.s.gone()
 		}
-		o.entry.event(e.At, time.Since(o.arrived))
-		if o.write(e) != nil || o.flush() != nil {
+		o.entry.event(e, time.Since(o.arrived))
+		if o.write(e) != nil {
 			return o.s.gone()
 		}
 	}
-	switch p.End {
-	case EndCut:
-		return Cut
-	case EndHang:
+	return o.end(p)
+}
+
+// end does what follows the last event.
+func (o *writer) end(p *Plan) (how string) {
+	if p.End == EndHang {
+		o.entry.act(ActionHang, p.endAt())
 		<-o.ctx.Done()
 		return o.s.gone()
 	}
+	if p.EndAt != 0 && o.wait(p.endAt()) != nil || p.Status == 0 && o.wait(p.HeadersAt) != nil {
+		return o.s.gone()
+	}
+	switch p.End {
+	case EndCut:
+		o.entry.act(ActionCut, p.endAt())
+		return Cut
+	case EndReset:
+		o.entry.act(ActionReset, p.endAt())
+		o.conn.reset()
+		return Reset
+	}
+	if o.raw != nil {
+		if o.raw.finish() != nil {
+			return o.s.gone()
+		}
+		o.entry.act(ActionClose, p.endAt())
+	}
 	return Complete
+}
+
+func (o *writer) interim(status int) {
+	if o.raw != nil {
+		o.raw.interim(status) // if it fails, so will the headers
+		return
+	}
+	o.http.w.WriteHeader(status)
+}
+
+func (o *writer) head(p *Plan) error {
+	if o.raw != nil {
+		return o.raw.head(p)
+	}
+	return o.http.head(p)
 }
 
 // wait blocks until the planned time at, or fails when the client or the server is gone, also when at is past.
@@ -138,9 +195,7 @@ func (o *writer) wait(at time.Duration) error {
 
 func (o *writer) write(e *Event) error {
 	if e.Section == nil {
-		n, err := o.w.Write(e.Data)
-		o.entry.wrote(int64(n))
-		return err
+		return o.writeData(e.Data)
 	}
 	buf := blocks.Get().(*[sliceSize]byte)
 	defer blocks.Put(buf)
@@ -152,9 +207,7 @@ func (o *writer) write(e *Event) error {
 		if err != nil && err != io.EOF {
 			return err
 		}
-		n, err = o.w.Write(buf[:n])
-		o.entry.wrote(int64(n))
-		if err != nil {
+		if err := o.writeData(buf[:n]); err != nil {
 			return err
 		}
 		off += int64(n)
@@ -162,12 +215,13 @@ func (o *writer) write(e *Event) error {
 	return nil
 }
 
-func (o *writer) flush() error {
-	switch f := o.w.(type) {
-	case interface{ FlushError() error }:
-		return f.FlushError()
-	case http.Flusher:
-		f.Flush()
+func (o *writer) writeData(data []byte) (err error) {
+	var n int
+	if o.raw != nil {
+		n, err = o.raw.write(data)
+	} else {
+		n, err = o.http.write(data)
 	}
-	return nil
+	o.entry.wrote(int64(n))
+	return err
 }
