@@ -26,6 +26,8 @@ var imports = map[string][]string{
 	"pkg/harness":     {"fakeserver", "pkg/memnet", "pkg/metric", "pkg/load", "pkg/dataset", "pkg/pacer", "pkg/client", "pkg/api", "pkg/sse", "pkg/tokens", "pkg/h1"},
 	"pkg/cmd/tokpace": {"*"},
 	"benchtests":      {"*"},
+
+	"fakeserver/profile": {"fakeserver", "pkg/tokens", "pkg/pacer"},
 }
 
 // light are the packages that users import: they bring the standard library,

@@ -115,6 +115,9 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// Check reports the first bad field of cfg by its name, as New would.
+func Check(cfg Config) error { return cfg.check() }
+
 // check reports the first bad field by name.
 func (c *Config) check() error {
 	for _, d := range []struct {

@@ -88,11 +88,11 @@
 //	pad-header=NAME         a header
 //	pad-header-size=N       … of so many bytes
 //	interim=N               100, 102 or 103 first
-//	vectors=HOW             null, nan, short, reversed or missing ones
+//	vectors=HOW             nulls, nan, short, reversed or missing
 //	no-answer=HOW           close, reset or hang before any byte
 //
 //	what a stream says
-//	role=HOW                the role chunk: off, null content, or the role in every delta
+//	role=HOW                the role chunk: off, null-content; or every delta has the role
 //	role-at=D               when it comes
 //	reasoning=N             so many tokens are reasoning
 //	reasoning-key=NAME      … in reasoning_content or reasoning

@@ -122,7 +122,7 @@ func (f *Fault) vectors(p *Plan) {
 	}
 	last := len(items) - 1
 	switch f.Vectors {
-	case "null":
+	case "nulls":
 		for i, item := range items {
 			from, to, _ := between(item, key, "]")
 			n := bytes.Count(item[from:to], []byte(",")) + 1

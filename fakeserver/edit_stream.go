@@ -43,7 +43,7 @@ func (f *Fault) roles(p *Plan) {
 		}
 	}
 	switch f.Role {
-	case "null":
+	case "null-content":
 		for _, i := range roles {
 			p.Events[i].Data = replaced(p.Events[i].Data, emptyRole, `"delta":{"role":"assistant","content":null}`)
 		}

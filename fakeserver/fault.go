@@ -51,14 +51,14 @@ type Fault struct {
 	Interim int `yaml:"interim,omitempty" jsonschema:"enum=100,enum=102,enum=103"`
 	// Vectors of an embedding or pooling answer in JSON floats: null elements, a NaN literal, a last vector one element
 	// short, the items in reverse order with their own index, the last item missing.
-	Vectors string `yaml:"vectors,omitempty" jsonschema:"enum=null,enum=nan,enum=short,enum=reversed,enum=missing"`
+	Vectors string `yaml:"vectors,omitempty" jsonschema:"enum=nulls,enum=nan,enum=short,enum=reversed,enum=missing"`
 	// No byte of an answer: when the headers are due the connection is closed or reset, or nothing ever happens.
 	NoAnswer string `yaml:"no-answer,omitempty" jsonschema:"enum=close,enum=reset,enum=hang"`
 
 	// # What a stream says
 
-	// The role chunk of a chat: left out, with "content":null, or in every delta.
-	Role string `yaml:"role,omitempty" jsonschema:"enum=off,enum=null,enum=every"`
+	// The role of a chat: no chunk of its own, one with "content":null, or in every delta.
+	Role string `yaml:"role,omitempty" jsonschema:"enum=off,enum=null-content,enum=every"`
 	// When the role chunk is due, since the arrival; never before the headers nor after the first token.
 	RoleAt *time.Duration `yaml:"role-at,omitempty"`
 	// So many tokens of each choice of a chat are reasoning; also in a plain answer.

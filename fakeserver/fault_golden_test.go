@@ -118,7 +118,7 @@ var faultGoldens = []struct{ name, request, fault string }{
 	{"pad_header", "script", script + "pad-header=Metadata; pad-header-size=20"},
 	{"interim", "script", script + "interim=103; headers-delay=5ms"},
 	{"interim_raw", "script", script + "interim=100; framing=close"},
-	{"vectors_null", "embeddings", "vectors=null"},
+	{"vectors_null", "embeddings", "vectors=nulls"},
 	{"vectors_nan", "embeddings", "vectors=nan"},
 	{"vectors_short", "pooling", "vectors=short"},
 	{"vectors_reversed", "embeddings", "vectors=reversed"},
@@ -128,7 +128,7 @@ var faultGoldens = []struct{ name, request, fault string }{
 	{"no_answer_hang", "chat", "no-answer=hang"},
 
 	{"role_off", "chat", "role=off"},
-	{"role_null_early", "chat", "role=null; role-at=5ms"},
+	{"role_null_early", "chat", "role=null-content; role-at=5ms"},
 	{"role_every", "chat", "role=every"},
 	{"role_at_is_not_after_the_first_token", "chat", "role-at=1h"},
 	{"reasoning", "chat", "reasoning=2"},

@@ -8,7 +8,8 @@ import (
 )
 
 // Rule applies a fault to the requests that it matches. Rules are tried in their order; the first whose Match holds wins,
-// unless it says Continue: then its fault is applied and the next rules are tried as well.
+// unless it says Continue: then its fault is applied and the next rules are tried as well. A rule without a fault that wins
+// keeps the rules behind it away.
 //
 //	Rules: []fakeserver.Rule{{ // fail twice, then succeed
 //		Match: fakeserver.Match{Endpoint: "/v1/chat/completions", First: 2},
@@ -16,10 +17,13 @@ import (
 //	}}
 type Rule struct {
 	// Name is what the journal calls the rule; "" = its number, from 1.
-	Name     string `yaml:"name,omitempty"`
-	Match    Match  `yaml:"match,omitempty"`
-	Fault    Fault  `yaml:"fault"`
-	Continue bool   `yaml:"continue,omitempty"`
+	Name string `yaml:"name,omitempty"`
+	// Match says which requests.
+	Match Match `yaml:"match,omitempty"`
+	// Fault is what happens to their answers.
+	Fault Fault `yaml:"fault,omitempty"`
+	// Continue lets the next rules be tried as well.
+	Continue bool `yaml:"continue,omitempty"`
 }
 
 // Match is a condition on requests; all its fields that are set must hold, so the zero value matches every request.
