@@ -11,6 +11,7 @@ import (
 // silence plans no answer.
 func (f *Fault) silence(p *Plan) {
 	p.Status, p.Header, p.ContentLength, p.Events = 0, nil, -1, nil
+	p.saysNothing()
 	p.HeadersAt += f.HeadersDelay
 	p.End = map[string]End{"close": EndCut, "reset": EndReset, "hang": EndHang}[f.NoAnswer]
 	if f.EndDelay > 0 {
@@ -48,6 +49,7 @@ func (f *Fault) answer(path string, p *Plan) {
 			}
 		}
 		p.HeadersAt = 0
+		p.saysNothing()
 		fixTimes(p)
 	case status >= 300:
 		p.Header.Set("Content-Type", "application/json")
@@ -80,11 +82,17 @@ func (f *Fault) answer(path string, p *Plan) {
 // instead makes e the body, sent as soon as the headers.
 func (f *Fault) instead(p *Plan, e Event) {
 	p.HeadersAt = 0
+	p.saysNothing()
 	p.Events = nil
 	if e.Size() > 0 {
 		p.Events = []Event{e}
 	}
 	p.ContentLength = e.Size()
+}
+
+// saysNothing forgets what the planned answer said, which will not be sent.
+func (p *Plan) saysNothing() {
+	p.Choices, p.InputTokens, p.OutputTokens, p.ImageTokens = 0, 0, 0, 0
 }
 
 func statusKind(status int) string {

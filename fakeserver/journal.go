@@ -34,7 +34,7 @@ type Stamp struct {
 	Planned time.Duration `json:"planned_ns"`
 	Actual  time.Duration `json:"actual_ns"`
 	Bytes   int64         `json:"bytes"`
-	Kind    Kind          `json:"kind"`
+	Kind    Kind          `json:"kind,omitzero"` // in JSON absent for KindBody
 	Mark    Mark          `json:"mark,omitzero"`
 }
 

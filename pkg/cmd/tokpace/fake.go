@@ -12,10 +12,12 @@ import (
 	"time"
 
 	"example.com/tokpace/fakeserver"
+	"example.com/tokpace/fakeserver/profile"
 	"example.com/tokpace/pkg/harness"
 	"example.com/tokpace/pkg/tokens"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // grace is how long answers in flight may go on after the first signal.
@@ -26,14 +28,21 @@ type fakeFlags struct {
 	listen      string
 	addrFile    string
 	allowRemote bool
-	usage       string
-	vision      string
-	config      fakeserver.Config
+	admin       string
+	profile     string
+	fakeConfig
+	flags *pflag.FlagSet // those that were given override the profile
+}
+
+// fakeConfig is a configuration as flags set it.
+type fakeConfig struct {
+	usage, vision string
+	config        fakeserver.Config
 }
 
 // newFakeCmd is `tokpace fake`: the built-in fake server in a process of its own.
 func newFakeCmd() *cobra.Command {
-	o := fakeFlags{config: harness.FakeConfig()}
+	o := fakeFlags{fakeConfig: fakeConfig{config: harness.FakeConfig()}}
 	cmd := &cobra.Command{
 		Use:   "fake [flags]",
 		Short: "Run the fake inference server",
@@ -42,24 +51,49 @@ counts and at planned times, until Ctrl-C or SIGTERM. Answers in flight then get
 2 s to end; a second signal ends them at once.
 
 A request can override the times and counts by a header such as
-X-Fake-Plan: ttft=50ms; itl=2ms.
+X-Fake-Plan: ttft=50ms; itl=2ms, and ask for a fault by one such as
+X-Fake-Fault: stall=3; stall-for=2s. A profile is a YAML file that says the same
+for all requests: the flags without their dash, and rules that say which requests
+meet which fault. Flags override it. testdata/profiles of this module has
+examples and a JSON Schema; go doc example.com/tokpace/fakeserver lists the faults.
+
+With -admin a second port has, for programs of this machine only:
+  GET  /fake/journal   what was planned and done, one JSON object for each request
+                       (?endpoint=/v1/completions&status=200&limit=10: the last)
+  POST /fake/reset     empty the journal, count from the beginning
+  GET  /fake/profile   the profile in force
+  POST /fake/profile   replace it; a bad one is answered 400 and changes nothing
 
 Exit codes: 0 ended by a signal, 2 wrong use or no server (port in use).`,
 		Example: `  tokpace fake
-  tokpace fake -listen 127.0.0.1:0 -addr-file fake.addr -ttft 200ms -itl 10ms`,
+  tokpace fake -listen 127.0.0.1:0 -addr-file fake.addr -ttft 200ms -itl 10ms
+  tokpace fake -profile testdata/profiles/flaky-gateway.yaml -admin 127.0.0.1:8001`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("addr-file") && o.addrFile == "" {
 				return errors.New("-addr-file is empty: give the name of a file")
 			}
+			if cmd.Flags().Changed("profile") && o.profile == "" {
+				return errors.New("-profile is empty: give the name of a file")
+			}
 			return runFake(cmd, &o)
 		},
 	}
-	f, c := cmd.Flags(), &o.config
+	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.listen, "listen", "127.0.0.1:8000", "`host:port` to listen on; port 0 takes a free one")
 	f.BoolVar(&o.allowRemote, "allow-remote", false, "allow -listen to be reached from other machines")
 	f.StringVar(&o.addrFile, "addr-file", "", "`file` that holds host:port while the server listens")
+	f.StringVar(&o.profile, "profile", "", "YAML `file` with the settings below and rules for faults; flags override it")
+	f.StringVar(&o.admin, "admin", "", "`host:port` of this machine for journal, reset and profile (empty: none)")
+	o.register(f)
+	o.flags = f
+	return cmd
+}
+
+// register binds the flags that a profile can hold as well.
+func (o *fakeConfig) register(f *pflag.FlagSet) {
+	c := &o.config
 	f.StringVar(&c.Model, "model", c.Model, "`name` of the one model (empty: tokpace-fake)")
 	f.Uint64Var(&c.Seed, "seed", c.Seed, "`number` that chooses words, vectors and scores")
 	f.DurationVar(&c.Headers, "headers", c.Headers, "`time` from a request to the answer's headers")
@@ -74,11 +108,10 @@ Exit codes: 0 ended by a signal, 2 wrong use or no server (port in use).`,
 	f.IntVar(&c.Dim, "dim", c.Dim, "`length` of vectors (0: 64)")
 	f.IntVar(&c.OutputTokens, "output-tokens", c.OutputTokens, "`number` of tokens after which the model stops (0: it says max_tokens)")
 	f.IntVar(&c.MaxModelLen, "max-model-len", c.MaxModelLen, "context length, a `number` of tokens (0: 32768)")
-	return cmd
 }
 
 func runFake(cmd *cobra.Command, o *fakeFlags) error {
-	srv, err := o.server()
+	srv, a, err := o.server()
 	if err != nil {
 		return err
 	}
@@ -90,6 +123,15 @@ func runFake(cmd *cobra.Command, o *fakeFlags) error {
 	l, err := listen(o.listen, o.allowRemote)
 	if err != nil {
 		return err
+	}
+	if o.admin != "" {
+		al, err := listenAdmin(o.admin)
+		if err != nil {
+			l.Close()
+			return err
+		}
+		defer a.serve(al)()
+		fmt.Fprintf(cmd.ErrOrStderr(), "admin http://%s/fake/\n", al.Addr())
 	}
 	addr := l.Addr().String()
 	if o.addrFile != "" {
@@ -104,23 +146,61 @@ func runFake(cmd *cobra.Command, o *fakeFlags) error {
 	return serve(srv, l, signals)
 }
 
-// server checks all settings and makes the server, which listens nowhere yet.
-func (o *fakeFlags) server() (*fakeserver.Server, error) {
-	var err error
-	if o.config.Usage, err = fakeserver.ParseUsageMode(o.usage); err != nil {
-		return nil, fmt.Errorf("-usage: %w", err)
+// server checks all settings and makes the server, which listens nowhere yet,
+// and its administration.
+func (o *fakeFlags) server() (*fakeserver.Server, *admin, error) {
+	a := &admin{configure: o.fromProfile}
+	cfg, err := o.settings()
+	if err != nil {
+		return nil, nil, err
 	}
-	if o.config.Vision, err = tokens.ParseVision(o.vision); err != nil {
-		return nil, fmt.Errorf("-vision: %s", strings.TrimPrefix(err.Error(), "tokens: "))
+	if o.profile != "" {
+		if a.profile, err = os.ReadFile(o.profile); err != nil {
+			return nil, nil, fmt.Errorf("cannot read the -profile: %w", err)
+		}
+		if cfg, err = o.fromProfile(a.profile); err != nil {
+			return nil, nil, fmt.Errorf("-profile %s: %s", o.profile, strings.TrimPrefix(err.Error(), "profile: "))
+		}
 	}
 	if err := checkListen(o.listen, o.allowRemote); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	srv, err := fakeserver.New(o.config)
+	if a.srv, err = fakeserver.New(cfg); err != nil {
+		return nil, nil, configError(err)
+	}
+	return a.srv, a, nil
+}
+
+// settings returns the configuration that the flags have set.
+func (o *fakeConfig) settings() (cfg fakeserver.Config, err error) {
+	cfg = o.config
+	if cfg.Usage, err = fakeserver.ParseUsageMode(o.usage); err != nil {
+		return cfg, fmt.Errorf("-usage: %w", err)
+	}
+	if cfg.Vision, err = tokens.ParseVision(o.vision); err != nil {
+		return cfg, fmt.Errorf("-vision: %s", strings.TrimPrefix(err.Error(), "tokens: "))
+	}
+	return cfg, nil
+}
+
+// fromProfile returns the configuration of a profile, as far as no flag was given.
+func (o *fakeFlags) fromProfile(text []byte) (fakeserver.Config, error) {
+	cfg, err := profile.Parse(text)
 	if err != nil {
-		return nil, configError(err)
+		return cfg, err
 	}
-	return srv, nil
+	own := fakeConfig{config: cfg}
+	f := pflag.NewFlagSet("profile", pflag.ContinueOnError)
+	own.register(f) // its defaults are the profile's values
+	o.flags.Visit(func(given *pflag.Flag) {
+		if f.Lookup(given.Name) != nil && err == nil {
+			err = f.Set(given.Name, given.Value.String())
+		}
+	})
+	if err != nil {
+		return cfg, err
+	}
+	return own.settings()
 }
 
 // configError names the flag where the error of a Config names its field.

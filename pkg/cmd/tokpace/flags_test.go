@@ -44,12 +44,12 @@ func TestOneLine(t *testing.T) {
 }
 
 func TestConfigErrorsNameFlags(t *testing.T) {
-	o := fakeFlags{listen: "127.0.0.1:0", usage: "off"}
+	o := fakeFlags{listen: "127.0.0.1:0", fakeConfig: fakeConfig{usage: "off"}}
 	o.config.MaxModelLen = -1
-	_, err := o.server()
+	_, _, err := o.server()
 	require.EqualError(t, err, "-max-model-len: -1 is not between 0 and 1073741824")
 	o.config.MaxModelLen, o.config.ITL = 0, -1
-	_, err = o.server()
+	_, _, err = o.server()
 	require.EqualError(t, err, "-itl: -1ns is not between 0 and 1h0m0s")
 }
 

@@ -5,9 +5,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -22,9 +24,10 @@ func TestMain(m *testing.M) {
 // TestScript runs the command as its users do. Beside testscript's own commands
 // there are:
 //
-//	fake [FLAGS]       start `tokpace fake` on a free port, and set $URL and $ADDR
+//	fake [FLAGS]       start `tokpace fake` on a free port, and set $URL and $ADDR, with -admin $ADMIN
 //	endfake SIGNAL     send SIGTERM or SIGINT; it must exit with 0 and say nothing more
 //	code N ARGS…       run tokpace: exit code N, one line on stderr if not 0, no stdout if 2
+//	http N METHOD URL [FILE [HEADER]]  send a request, with the file as its body; the answer is of status N and goes to stdout
 //	[!] json KEY [VAL] stdout is one line of JSON that has (not) KEY, as VAL
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -37,7 +40,7 @@ func TestScript(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"fake": startFake, "endfake": endFake, "code": wantCode, "json": wantJSON,
+			"fake": startFake, "endfake": endFake, "code": wantCode, "json": wantJSON, "http": doHTTP,
 		},
 	})
 }
@@ -50,6 +53,8 @@ type fakeProcess struct {
 }
 
 var serving = regexp.MustCompile(`^serving (http://(\S+)/v1), Ctrl-C ends it\n$`)
+
+var administered = regexp.MustCompile(`^admin (http://\S+)/fake/\n$`)
 
 func startFake(ts *testscript.TestScript, neg bool, args []string) {
 	cmd := exec.Command("tokpace", append([]string{"fake", "-listen", "127.0.0.1:0"}, args...)...)
@@ -69,6 +74,11 @@ func startFake(ts *testscript.TestScript, neg bool, args []string) {
 	r := bufio.NewReader(stderr)
 	line, err := r.ReadString('\n')
 	ts.Check(err)
+	if m := administered.FindStringSubmatch(line); m != nil {
+		ts.Setenv("ADMIN", m[1])
+		line, err = r.ReadString('\n')
+		ts.Check(err)
+	}
 	m := serving.FindStringSubmatch(line)
 	if m == nil {
 		ts.Fatalf("fake said %q", line)
@@ -110,6 +120,33 @@ func wantCode(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if stdout := ts.ReadFile("stdout"); code == "2" && stdout != "" {
 		ts.Fatalf("wrong use, and yet on stdout: %q", stdout)
+	}
+}
+
+func doHTTP(ts *testscript.TestScript, neg bool, args []string) {
+	var body io.Reader
+	if len(args) > 3 {
+		body = strings.NewReader(ts.ReadFile(args[3]))
+	}
+	req, err := http.NewRequest(args[1], args[2], body)
+	ts.Check(err)
+	if len(args) > 4 {
+		name, value, _ := strings.Cut(args[4], ": ")
+		req.Header.Set(name, value)
+		if name == "Host" {
+			req.Host = value
+		}
+	}
+	req.Close = true
+	res, err := http.DefaultClient.Do(req)
+	ts.Check(err)
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	ts.Check(err)
+	_, err = ts.Stdout().Write(text)
+	ts.Check(err)
+	if got := strconv.Itoa(res.StatusCode); got != args[0] {
+		ts.Fatalf("status %s, want %s: %s", got, args[0], text)
 	}
 }
 
