@@ -31,8 +31,12 @@ func (s *Server) ConnContext(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, &connection{Conn: c, idle: -1})
 }
 
-func connectionOf(ctx context.Context) *connection {
-	c, _ := ctx.Value(connKey{}).(*connection)
+// connectionOf returns the connection of a request, nil if it is not known or not the request's own, as in HTTP/2.
+func connectionOf(r *http.Request) *connection {
+	if r.ProtoMajor != 1 {
+		return nil
+	}
+	c, _ := r.Context().Value(connKey{}).(*connection)
 	return c
 }
 
@@ -109,7 +113,11 @@ func (c *connection) gone() bool {
 
 // reset makes the close that follows a reset.
 func (c *connection) reset() {
-	switch conn := c.Conn.(type) {
+	under := c.Conn
+	if tls, ok := under.(interface{ NetConn() net.Conn }); ok {
+		under = tls.NetConn()
+	}
+	switch conn := under.(type) {
 	case interface{ Reset() }: // in memory
 		conn.Reset()
 	case interface{ SetLinger(int) error }: // TCP

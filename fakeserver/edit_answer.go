@@ -10,7 +10,7 @@ import (
 
 // silence plans no answer.
 func (f *Fault) silence(p *Plan) {
-	p.Status, p.Header, p.ContentLength, p.Events = 0, nil, -1, nil
+	p.Status, p.Header, p.ContentLength, p.Events = 0, http.Header{}, -1, nil
 	p.saysNothing()
 	p.HeadersAt += f.HeadersDelay
 	p.End = map[string]End{"close": EndCut, "reset": EndReset, "hang": EndHang}[f.NoAnswer]

@@ -27,7 +27,7 @@ var (
 
 // serve reads a request, plans it and writes the plan. It starts no goroutine.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	conn := connectionOf(r.Context())
+	conn := connectionOf(r)
 	if conn.gone() {
 		panic(http.ErrAbortHandler)
 	}
