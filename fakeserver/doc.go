@@ -23,7 +23,8 @@
 // the same request has the same bytes and the same planned times at any concurrency and in any process; nothing in a
 // body comes from the clock. Then the handler's own goroutine writes the plan, one write and flush per event, and the
 // journal keeps what really happened ([Server.Journal]). Faults change plans before they are written, and so may
-// [Config.Edit]: recorded answers, or what no fault does.
+// [Config.Edit]: recorded answers, or what no fault does. What a fault does to a plan is a pure function too; only which
+// requests meet one may depend on how many came before.
 //
 // # When
 //
