@@ -53,7 +53,7 @@ func TestErrors(t *testing.T) {
 		{"min_tokens", "POST", completions, `{"prompt":"a","min_tokens":-1}`, 400, "BadRequestError", "min_tokens must be greater"},
 		{"min over max", "POST", completions, `{"prompt":"a","min_tokens":5,"max_tokens":4}`, 400, "BadRequestError", "min_tokens must be less"},
 		{"n", "POST", completions, `{"prompt":"a","n":0}`, 400, "BadRequestError", "n must be at least 1"},
-		{"too much output", "POST", completions, `{"prompt":"a","n":1000000,"max_tokens":9}`, 400, "BadRequestError", "at most 1048576 tokens"},
+		{"too much output", "POST", completions, `{"prompt":["a","b"],"n":1000,"max_tokens":9}`, 400, "BadRequestError", "at most 1048576 tokens"},
 		{"stream options", "POST", completions, `{"prompt":"a","stream_options":{"include_usage":true}}`, 400, "BadRequestError", "Stream options can only be defined"},
 		{"truncation", "POST", completions, `{"prompt":"a","truncate_prompt_tokens":-2}`, 400, "BadRequestError", "truncate_prompt_tokens must be between -1 and 100"},
 		{"no prompt", "POST", completions, `{}`, 400, "BadRequestError", "prompt is missing"},
@@ -130,4 +130,25 @@ func TestConfigErrorsNameTheField(t *testing.T) {
 	bad.Vision.Family = "eagle"
 	_, err := New(bad)
 	require.ErrorContains(t, err, "fakeserver: Config.Vision: ")
+}
+
+// Errors name the request's own fields, not this package's types.
+func TestErrorsNameFields(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"max_tokens":"many"}`: `"param":"max_tokens"`,
+		`{"n":1.5}`:             `"param":"n"`,
+		`{"stream":"yes"}`:      `"param":"stream"`,
+		`[]`:                    `the body must be an object, not array`,
+		`7`:                     `the body must be an object, not number`,
+	} {
+		s, err := New(Config{})
+		require.NoError(t, err)
+		p := s.Plan(Request{Method: http.MethodPost, Path: "/v1/completions", Body: []byte(body)})
+		require.Equal(t, http.StatusBadRequest, p.Status, body)
+		text := string(p.Events[0].Data)
+		require.NotContains(t, text, "generateRequest")
+		require.NotContains(t, text, "Go value")
+		require.NotContains(t, text, "fakeserver.")
+		require.Contains(t, text, want)
+	}
 }

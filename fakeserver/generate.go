@@ -53,8 +53,8 @@ func (c *call) generation(r *generateRequest, limit *int, sizes []int, image int
 	if r.N != nil {
 		g.n = *r.N
 	}
-	if g.n < 1 || g.n > maxPlanned {
-		return nil, badParam("n", "n must be at least 1 and at most %d, got %d.", maxPlanned, g.n)
+	if g.n < 1 || g.n > maxChoices {
+		return nil, badParam("n", "n must be at least 1 and at most %d, got %d.", maxChoices, g.n)
 	}
 	longest := 0
 	for _, size := range sizes {
@@ -71,8 +71,8 @@ func (c *call) generation(r *generateRequest, limit *int, sizes []int, image int
 		return nil, err
 	}
 	g.choices = g.n * len(sizes) // each is below 1<<26
-	if g.choices > maxPlanned || g.choices*g.tokens > maxPlanned {
-		return nil, badRequest("this server says at most %d tokens in one answer", maxPlanned)
+	if g.choices > maxChoices || g.choices*g.tokens > maxPlanned {
+		return nil, badRequest("this server says at most %d tokens and %d choices in one answer", maxPlanned, maxChoices)
 	}
 	g.usage.output = g.choices * g.tokens
 	g.usage.cached = min(c.cfg.CachedTokens, g.usage.prompt)

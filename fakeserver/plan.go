@@ -7,11 +7,15 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 )
 
 // maxPlanned bounds the output tokens of one request over all its choices, since a plan is held in memory.
 const maxPlanned = 1 << 20
+
+// maxChoices bounds what each choice costs beside its tokens.
+const maxChoices = 1024
 
 // Request is what a plan is made from.
 type Request struct {
@@ -369,16 +373,27 @@ func instantPlan(status int, body []byte) *Plan {
 	return p
 }
 
+// embedded is how package json names the fields of generateRequest.
+const embedded = "generateRequest."
+
 func decodeError(err error) error {
 	var own *apiError
 	if errors.As(err, &own) {
 		return own
 	}
 	var bad *json.UnmarshalTypeError
-	if errors.As(err, &bad) && bad.Field != "" {
+	if errors.As(err, &bad) {
+		// The path begins with the names of embedded structs.
+		field := bad.Field
+		for strings.HasPrefix(field, embedded) {
+			field = field[len(embedded):]
+		}
+		if field == "" {
+			return &apiError{status: http.StatusBadRequest, kind: "Bad Request", message: "JSON decode error: the body must be an object, not " + bad.Value}
+		}
 		return &apiError{
-			status: http.StatusBadRequest, kind: "Bad Request", param: bad.Field,
-			message: bad.Field + ": a " + bad.Value + " is not allowed here",
+			status: http.StatusBadRequest, kind: "Bad Request", param: field,
+			message: field + ": a " + bad.Value + " is not allowed here",
 		}
 	}
 	return &apiError{status: http.StatusBadRequest, kind: "Bad Request", message: "JSON decode error: " + err.Error()}
