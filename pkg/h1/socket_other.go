@@ -1,0 +1,11 @@
+//go:build !unix
+
+package h1
+
+import "syscall"
+
+func (s *socket) useRaw(syscall.Conn) {}
+
+func (s *socket) peek() (pending, ended bool) { return false, false }
+
+func (s *socket) tryRead(uintptr) bool { return true }
