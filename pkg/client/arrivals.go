@@ -10,8 +10,9 @@ import (
 // arrivals is a body that knows when its bytes came.
 type arrivals struct {
 	r     io.Reader
+	timed interface{ Arrived() time.Time } // r, if it can tell
 	start time.Time
-	at    time.Duration // of the last read that brought bytes or the end
+	at    time.Duration // of the header, then of the last read that brought bytes or the end
 	n     int64         // bytes read
 
 	// What beginsWithJSON took is handed out by the next reads, with the
@@ -20,6 +21,15 @@ type arrivals struct {
 	held1  [512]byte
 	err    error
 	peeked bool
+}
+
+// newArrivals returns the arrivals of a body whose header has been read now.
+func newArrivals(body io.Reader, start, now time.Time) *arrivals {
+	a := &arrivals{r: body, start: start, at: now.Sub(start)}
+	if timed, ok := body.(interface{ Arrived() time.Time }); ok {
+		a.timed, a.at = timed, timed.Arrived().Sub(start)
+	}
+	return a
 }
 
 func (a *arrivals) Read(p []byte) (int, error) {
@@ -36,7 +46,11 @@ func (a *arrivals) Read(p []byte) (int, error) {
 
 func (a *arrivals) read(p []byte) (int, error) {
 	n, err := a.r.Read(p)
-	if n > 0 || err != nil {
+	switch {
+	case n == 0 && err == nil:
+	case a.timed != nil:
+		a.at = a.timed.Arrived().Sub(a.start)
+	default:
 		a.at = time.Since(a.start)
 	}
 	a.n += int64(n)

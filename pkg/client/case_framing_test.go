@@ -29,17 +29,18 @@ func TestCaseH03LongLine(t *testing.T) {
 		next  int // when c is sent: after the client has had time to decode b
 	}{{"70 KB", 70_000, 150}, {"8 MiB", 8 << 20, 1000}} {
 		t.Run(c.name, func(t *testing.T) {
+			// One transport: the bytes of both are the same, and many.
 			padded := strings.Replace(tok("b"), `{"id"`, `{"pad":"`+strings.Repeat("x", c.bytes)+`","id"`, 1)
 			if raceEnabled && c.bytes > 1<<20 {
 				t.Skip("decoding it takes seconds under the race detector")
 			}
-			play(t, chatRequest(t), want{events: [][]int{{50, 100, c.next}}, in: "2 server", out: "3 server", text: "abc"},
+			playOn(t, client.H1, chatRequest(t), want{events: [][]int{{50, 100, c.next}}, in: "2 server", out: "3 server", text: "abc"},
 				stream(at(50, tok("a")), at(100, padded), at(c.next, tok("c")), at(c.next+10, fins, use(2, 3), done)))
 		})
 	}
 	t.Run("over the limit", func(t *testing.T) {
 		padded := strings.Replace(tok("b"), `{"id"`, `{"pad":"`+strings.Repeat("x", 40<<20)+`","id"`, 1)
-		play(t, chatRequest(t), want{class: api.Malformed, text: "a", check: func(t *testing.T, ex *client.Exchange, _ *scriptServer) {
+		playOn(t, client.H1, chatRequest(t), want{class: api.Malformed, text: "a", check: func(t *testing.T, ex *client.Exchange, _ *scriptServer) {
 			require.Contains(t, ex.Error.Message, "limit of 33554432 bytes")
 		}}, stream(at(50, tok("a")), at(100, padded), at(160, fins, done)))
 	})

@@ -17,9 +17,18 @@ import (
 	"example.com/tokpace/pkg/virtual"
 )
 
+// inVirtualTime runs f with a client of s, once through each transport.
 func inVirtualTime(t *testing.T, s *scriptServer, f func(t *testing.T, c *client.Client)) {
 	t.Helper()
-	virtual.Serve(t, s.serve, f)
+	for _, transport := range client.TransportNames() {
+		t.Run(transport, func(t *testing.T) {
+			s.requests, s.conns, s.open = nil, 0, nil
+			virtual.Serve(t, s.serve, func(t *testing.T, c *client.Client) {
+				useTransport(t, c, transport)
+				f(t, c)
+			})
+		})
+	}
 }
 
 func TestCaseH24CutWithoutTerminator(t *testing.T) {
@@ -115,18 +124,22 @@ func TestCaseH28ServerClosesIdleConnection(t *testing.T) {
 		s := &scriptServer{scripts: all}
 		inVirtualTime(t, s, func(t *testing.T, c *client.Client) { run(t, c, s) })
 	})
-	t.Run("tcp", func(t *testing.T) {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		s := &scriptServer{scripts: all}
-		served := make(chan struct{})
-		go func() { defer close(served); _ = s.serve(l) }()
-		c := &client.Client{BaseURL: "http://" + l.Addr().String(), Transport: client.NewTransport(nil)}
-		run(t, c, s)
-		c.CloseIdleConnections()
-		l.Close()
-		<-served
-	})
+	for _, transport := range client.TransportNames() {
+		t.Run("tcp, "+transport, func(t *testing.T) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			require.NoError(t, err)
+			s := &scriptServer{scripts: all}
+			served := make(chan struct{})
+			go func() { defer close(served); _ = s.serve(l) }()
+			tr, err := client.NamedTransport(transport, nil)
+			require.NoError(t, err)
+			c := &client.Client{BaseURL: "http://" + l.Addr().String(), Transport: tr}
+			run(t, c, s)
+			c.CloseIdleConnections()
+			l.Close()
+			<-served
+		})
+	}
 }
 
 // A reused connection that dies before any answer byte is replaced once, and the
@@ -287,10 +300,14 @@ func TestConnectFailures(t *testing.T) {
 		"no TLS server": "https://" + l.Addr().String(),
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := &client.Client{BaseURL: base, Transport: client.NewTransport(nil)}
-			ex := c.Do(t.Context(), chatRequest(t))
-			require.Equal(t, api.Connect, ex.Error.Class, "%v", ex.Error)
-			require.NotContains(t, ex.Error.Message, "\n")
+			for _, transport := range client.TransportNames() {
+				tr, err := client.NamedTransport(transport, nil)
+				require.NoError(t, err)
+				c := &client.Client{BaseURL: base, Transport: tr}
+				ex := c.Do(t.Context(), chatRequest(t))
+				require.Equal(t, api.Connect, ex.Error.Class, "%v", ex.Error)
+				require.NotContains(t, ex.Error.Message, "\n")
+			}
 		})
 	}
 }

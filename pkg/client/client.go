@@ -31,6 +31,7 @@ import (
 	"time"
 
 	"example.com/tokpace/pkg/api"
+	"example.com/tokpace/pkg/h1"
 )
 
 // DefaultTimeout is the time a request may take when Client.Timeout is zero.
@@ -45,7 +46,7 @@ const DefaultMaxBody = 256 << 20
 type Client struct {
 	// BaseURL is the server, with or without /v1 at its end.
 	BaseURL string
-	// Transport moves the bytes; nil means NewTransport(nil).
+	// Transport moves the bytes; nil means a new h1.Transport.
 	Transport http.RoundTripper
 	// Header is added to every request.
 	Header http.Header
@@ -67,8 +68,10 @@ type Client struct {
 
 	once      sync.Once
 	transport http.RoundTripper
-	fresh     http.RoundTripper
+	fresh     roundTrip // on a new connection
 }
+
+type roundTrip func(*http.Request) (*http.Response, error)
 
 // errTimeout is the cause by which a request's own time limit is told from the
 // caller's.
@@ -112,13 +115,17 @@ func (c *Client) CloseIdleConnections() {
 func (c *Client) init() {
 	c.transport = c.Transport
 	if c.transport == nil {
-		c.transport = NewTransport(nil)
+		c.transport = &h1.Transport{}
 	}
-	c.fresh = c.transport
-	if t, ok := c.transport.(*http.Transport); ok {
+	switch t := c.transport.(type) {
+	case *h1.Transport:
+		c.fresh = t.RoundTripFresh
+	case *http.Transport:
 		clone := t.Clone()
 		clone.DisableKeepAlives = true
-		c.fresh = clone
+		c.fresh = clone.RoundTrip
+	default:
+		c.fresh = t.RoundTrip
 	}
 }
 
@@ -223,18 +230,19 @@ func (t *trace) hooks() *httptrace.ClientTrace {
 
 func (x *exchange) do() *api.Failure {
 	x.ex.Attempts = 1
-	resp, err := x.roundTrip(x.c.transport)
+	resp, err := x.roundTrip(x.c.transport.RoundTrip)
 	if err != nil && x.mayResend(err) {
 		x.ex.Attempts = 2
 		resp, err = x.roundTrip(x.c.fresh)
 	}
-	headers := time.Since(x.start)
+	now := time.Now()
 	if err != nil {
 		return x.transportFailure(err)
 	}
 	defer resp.Body.Close()
+	body := newArrivals(resp.Body, x.start, now)
 	x.ex.Status = resp.StatusCode
-	x.ex.Headers = api.Some(headers)
+	x.ex.Headers = api.Some(body.at)
 	x.trace.mu.Lock()
 	x.ex.ConnReused = x.trace.reused
 	if !x.trace.reused && !x.trace.got.IsZero() {
@@ -242,7 +250,6 @@ func (x *exchange) do() *api.Failure {
 	}
 	x.trace.mu.Unlock()
 
-	body := &arrivals{r: resp.Body, start: x.start}
 	defer func() { x.ex.BodyBytes = api.Some(body.n) }()
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		return x.statusFailure(resp, body)
@@ -250,7 +257,7 @@ func (x *exchange) do() *api.Failure {
 	return x.read(resp, body)
 }
 
-func (x *exchange) roundTrip(t http.RoundTripper) (*http.Response, error) {
+func (x *exchange) roundTrip(send roundTrip) (*http.Response, error) {
 	x.trace = &trace{}
 	ctx := httptrace.WithClientTrace(x.ctx, x.trace.hooks())
 	hr, err := http.NewRequestWithContext(ctx, http.MethodPost, x.url, bytes.NewReader(x.req.Body))
@@ -268,7 +275,7 @@ func (x *exchange) roundTrip(t http.RoundTripper) (*http.Response, error) {
 		x.start = time.Now()
 		x.ex.Sent = x.start
 	}
-	return t.RoundTrip(hr)
+	return send(hr)
 }
 
 // setHeader adds what goes out with every request; more wins over the client's
@@ -297,9 +304,18 @@ func (c *Client) setHeader(hr *http.Request, more http.Header) {
 // byte of an answer: the one case in which sending again is safe and needed,
 // since servers close idle connections whenever they like.
 func (x *exchange) mayResend(err error) bool {
+	if x.ctx.Err() != nil {
+		return false
+	}
+	if closed, ok := errors.AsType[*h1.ClosedError](err); ok {
+		return closed.Reused
+	}
+	if isA[*h1.TruncatedError](err) {
+		return false
+	}
 	x.trace.mu.Lock()
 	defer x.trace.mu.Unlock()
-	return x.ctx.Err() == nil && x.trace.reused && !x.trace.answer && connectionDied(err)
+	return x.trace.reused && !x.trace.answer && connectionDied(err)
 }
 
 // read reads the body of a 2xx answer by what it is.

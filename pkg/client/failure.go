@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"example.com/tokpace/pkg/api"
+	"example.com/tokpace/pkg/h1"
 )
 
 // ended is the failure of an exchange whose time was up or whose caller gave
@@ -41,8 +42,10 @@ func (x *exchange) transportFailure(err error) *api.Failure {
 	x.trace.mu.Unlock()
 	message := api.Snippet([]byte(err.Error()))
 	switch {
-	case !connected:
+	case !connected || isA[*h1.ConnectError](err):
 		return &api.Failure{Class: api.Connect, Message: message}
+	case ownDeath(err):
+		return &api.Failure{Class: api.Truncated, Message: message}
 	case connectionDied(err):
 		return &api.Failure{Class: api.Truncated, Message: "the connection ended before an answer: " + message}
 	default:
@@ -56,21 +59,37 @@ func (x *exchange) bodyFailure(err error) *api.Failure {
 		return f
 	}
 	message := api.Snippet([]byte(err.Error()))
-	if connectionDied(err) {
+	switch {
+	case ownDeath(err):
+		return &api.Failure{Class: api.Truncated, Message: message}
+	case connectionDied(err):
 		return &api.Failure{Class: api.Truncated, Message: "the connection ended inside the body: " + message}
 	}
 	return &api.Failure{Class: api.Malformed, Message: message}
 }
 
-// connectionDied reports whether err is the end of a connection, as opposed to
-// bytes on it that make no sense.
+// ownDeath reports whether err is the end of a connection in h1's words, which
+// say where it ended.
+func ownDeath(err error) bool {
+	return isA[*h1.ClosedError](err) || isA[*h1.TruncatedError](err)
+}
+
+// connectionDied reports whether err of a transport that has no errors of its own
+// for it is the end of a connection, as opposed to bytes on it that make no sense.
 func connectionDied(err error) bool {
+	if isA[*h1.ProtocolError](err) || isA[*h1.RequestError](err) {
+		return false
+	}
 	var op *net.OpError
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
 		errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe) || errors.As(err, &op) ||
-		// net/http does not export this error.
 		strings.Contains(err.Error(), "server closed idle connection")
+}
+
+func isA[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
 }
 
 const (

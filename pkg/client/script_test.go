@@ -16,6 +16,7 @@ import (
 
 	"example.com/tokpace/pkg/api"
 	"example.com/tokpace/pkg/client"
+	"example.com/tokpace/pkg/h1"
 	"example.com/tokpace/pkg/pacer"
 	"example.com/tokpace/pkg/virtual"
 )
@@ -196,6 +197,12 @@ func (s *scriptServer) answer(conn net.Conn) {
 	}
 }
 
+func (s *scriptServer) counts() (conns, requests int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.conns, len(s.requests)
+}
+
 // sentAt is when the step planned for so many milliseconds was written.
 func (s *scriptServer) sentAt(ms int) (time.Time, bool) {
 	s.mu.Lock()
@@ -218,14 +225,23 @@ type want struct {
 	check  func(t *testing.T, ex *client.Exchange, s *scriptServer)
 }
 
-// play sends req to a server of the scripts and compares: over memnet in
-// virtual time, where the milliseconds must be equal, and over TCP, where each
-// stamp must lie at most 25 ms behind the server's own.
+// play sends req to a server of the scripts, through each transport, and
+// compares: over memnet in virtual time, where the milliseconds must be equal, and
+// over TCP, where each stamp must lie at most 25 ms behind the server's own.
 func play(t *testing.T, req *api.Request, w want, scripts ...script) {
+	t.Helper()
+	for _, transport := range client.TransportNames() {
+		t.Run(transport, func(t *testing.T) { playOn(t, transport, req, w, scripts...) })
+	}
+}
+
+// playOn is play through one transport.
+func playOn(t *testing.T, transport string, req *api.Request, w want, scripts ...script) {
 	t.Helper()
 	t.Run("virtual", func(t *testing.T) {
 		s := &scriptServer{scripts: scripts}
 		virtual.Serve(t, s.serve, func(t *testing.T, c *client.Client) {
+			useTransport(t, c, transport)
 			c.CountTokens = nil
 			ex := c.Do(t.Context(), req)
 			w.compare(t, ex)
@@ -238,7 +254,7 @@ func play(t *testing.T, req *api.Request, w want, scripts ...script) {
 	t.Run("tcp", func(t *testing.T) {
 		t.Parallel()
 		for try := 1; ; try++ {
-			late := playTCP(t, req, w, scripts)
+			late := playTCP(t, transport, req, w, scripts)
 			if late == "" {
 				return
 			}
@@ -250,7 +266,15 @@ func play(t *testing.T, req *api.Request, w want, scripts ...script) {
 	})
 }
 
-func playTCP(t *testing.T, req *api.Request, w want, scripts []script) (late string) {
+// useTransport makes a client in virtual time use a transport.
+func useTransport(t *testing.T, c *client.Client, transport string) {
+	t.Helper()
+	tr, err := client.NamedTransport(transport, c.Transport.(*h1.Transport).Dial)
+	require.NoError(t, err)
+	c.Transport = tr
+}
+
+func playTCP(t *testing.T, transport string, req *api.Request, w want, scripts []script) (late string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -260,7 +284,9 @@ func playTCP(t *testing.T, req *api.Request, w want, scripts []script) (late str
 		defer close(served)
 		_ = s.serve(l)
 	}()
-	c := &client.Client{BaseURL: "http://" + l.Addr().String(), Transport: client.NewTransport(nil)}
+	tr, err := client.NamedTransport(transport, nil)
+	require.NoError(t, err)
+	c := &client.Client{BaseURL: "http://" + l.Addr().String(), Transport: tr}
 	ex := c.Do(t.Context(), req)
 	w.compare(t, ex)
 	if w.check != nil {

@@ -2,15 +2,49 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"time"
+
+	"example.com/tokpace/pkg/h1"
 )
 
 // A DialFunc opens a connection, as net.Dialer.DialContext does.
 type DialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// NewTransport returns a net/http transport made for measuring: HTTP/1.1,
+// A Transport moves requests and answers, and keeps connections.
+type Transport interface {
+	http.RoundTripper
+	CloseIdleConnections()
+}
+
+// The names of the transports. H1 is package h1, the default: it says when bytes
+// arrived, and tells failures apart exactly. NetHTTP is NewTransport's, for
+// servers that H1 is too strict for; events that share an HTTP chunk all get the
+// last one's time there.
+const (
+	H1      = "h1"
+	NetHTTP = "net/http"
+)
+
+// TransportNames are the names that NamedTransport knows, the default first.
+func TransportNames() []string { return []string{H1, NetHTTP} }
+
+// NamedTransport returns a new transport of a name; empty means the default. A
+// nil dial means TCP.
+func NamedTransport(name string, dial DialFunc) (Transport, error) {
+	switch name {
+	case H1, "":
+		return &h1.Transport{Dial: dial}, nil
+	case NetHTTP:
+		return NewTransport(dial), nil
+	}
+	return nil, fmt.Errorf("unknown transport %q: choose one of %s", name, strings.Join(TransportNames(), ", "))
+}
+
+// NewTransport returns a net/http transport with what measuring needs: HTTP/1.1,
 // connections kept without a limit on their number, no proxy from the
 // environment in the measured path, bodies left as they were sent. A nil dial
 // means TCP.

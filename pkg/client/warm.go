@@ -27,6 +27,13 @@ func (c *Client) Warm(ctx context.Context, n int, path string) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, warmTimeout)
 	defer cancel()
+	if t, ok := c.transport.(interface {
+		Warm(ctx context.Context, url string, n int) error
+	}); ok && t.Warm(ctx, url, n) != nil {
+		return
+	}
+	// A connection that was opened is not one that the server has accepted: the
+	// request sees to that, and to what the server sets up with the first one.
 	var (
 		mu      sync.Mutex
 		waiting = n

@@ -201,6 +201,9 @@ func TestInvalidAnswers(t *testing.T) {
 			check(directRead, []byte(c.raw))
 			if len(c.raw) < 10_000 {
 				check(1, []byte(c.raw))
+				check(directRead, singles(c.raw)...)
+			}
+			if len(c.raw) < 300 {
 				for _, size := range []int{3, directRead} {
 					splits(c.raw, func(pieces ...[]byte) { check(size, append([][]byte(nil), pieces...)...) })
 				}

@@ -48,9 +48,12 @@ type chunks struct {
 func (d *chunks) decode(dst, src []byte) (written, taken int, err error) {
 	for taken < len(src) && d.state != chunksDone {
 		if d.state == inData {
-			n := copy(dst[written:], src[taken:taken+int(min(d.size, int64(len(src)-taken)))])
+			n := int(min(d.size, int64(len(src)-taken), int64(len(dst)-written)))
 			if n == 0 {
 				break
+			}
+			if &dst[written] != &src[taken] { // else it is where it belongs
+				copy(dst[written:], src[taken:taken+n])
 			}
 			written += n
 			taken += n

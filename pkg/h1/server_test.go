@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -183,47 +184,66 @@ func TestTLSFailures(t *testing.T) {
 	require.ErrorAs(t, err, &connect)
 }
 
-// The hooks that net/http calls are called, in its order.
+// The hooks that net/http calls are called. Its order is not certain: it calls them
+// from several goroutines.
 func TestTraceHooks(t *testing.T) {
 	srv, tr := tlsServer(t)
 	theirs := srv.Client().Transport.(*http.Transport).Clone()
 	defer theirs.CloseIdleConnections()
-	calls := func(rt http.RoundTripper) []string {
-		var (
-			mu  sync.Mutex
-			all []string
-		)
-		note := func(format string, args ...any) {
-			mu.Lock()
-			defer mu.Unlock()
-			all = append(all, fmt.Sprintf(format, args...))
+	addr := strings.TrimPrefix(srv.URL, "https://")
+	want := []string{
+		"GetConn " + addr, "ConnectStart tcp " + addr, "ConnectDone tcp " + addr + " <nil>",
+		"TLSHandshakeStart", "TLSHandshakeDone true <nil>", "GotConn true false false", "WroteRequest <nil>", "GotFirstResponseByte",
+		"GetConn " + addr, "GotConn true true true", "WroteRequest <nil>", "GotFirstResponseByte",
+	}
+	for _, length := range []int{10, 100_000} {
+		tr.CloseIdleConnections()
+		calls := traced(t, tr, srv.URL, length, len(want))
+		require.ElementsMatch(t, want, calls)
+		if length <= smallRequest {
+			require.Equal(t, want, calls)
 		}
-		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
-			GetConn:              func(addr string) { note("GetConn %s", addr) },
-			GotConn:              func(i httptrace.GotConnInfo) { note("GotConn %v %v %v", i.Conn != nil, i.Reused, i.WasIdle) },
-			ConnectStart:         func(network, addr string) { note("ConnectStart %s %s", network, addr) },
-			ConnectDone:          func(network, addr string, err error) { note("ConnectDone %s %s %v", network, addr, err) },
-			TLSHandshakeStart:    func() { note("TLSHandshakeStart") },
-			TLSHandshakeDone:     func(s tls.ConnectionState, err error) { note("TLSHandshakeDone %v %v", s.HandshakeComplete, err) },
-			WroteRequest:         func(i httptrace.WroteRequestInfo) { note("WroteRequest %v", i.Err) },
-			GotFirstResponseByte: func() { note("GotFirstResponseByte") },
-		})
-		for range 2 {
-			for _, body := range []string{"x", strings.Repeat("x", 100_000)} {
-				req, err := http.NewRequestWithContext(ctx, "POST", srv.URL+"?k=0", bytes.NewReader([]byte(body)))
-				require.NoError(t, err)
-				resp, err := rt.RoundTrip(req)
-				require.NoError(t, err)
-				_, err = io.Copy(io.Discard, resp.Body)
-				require.NoError(t, err)
-				resp.Body.Close()
-			}
-		}
+	}
+	require.ElementsMatch(t, want, traced(t, theirs, srv.URL, 10, len(want)))
+}
+
+// traced sends two requests one after the other, and returns the n calls of hooks.
+func traced(t *testing.T, rt http.RoundTripper, url string, length, n int) []string {
+	t.Helper()
+	var (
+		mu  sync.Mutex
+		all []string
+	)
+	note := func(format string, args ...any) {
 		mu.Lock()
 		defer mu.Unlock()
-		return all
+		all = append(all, fmt.Sprintf(format, args...))
 	}
-	require.Equal(t, calls(theirs), calls(tr))
+	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
+		GetConn:              func(addr string) { note("GetConn %s", addr) },
+		GotConn:              func(i httptrace.GotConnInfo) { note("GotConn %v %v %v", i.Conn != nil, i.Reused, i.WasIdle) },
+		ConnectStart:         func(network, addr string) { note("ConnectStart %s %s", network, addr) },
+		ConnectDone:          func(network, addr string, err error) { note("ConnectDone %s %s %v", network, addr, err) },
+		TLSHandshakeStart:    func() { note("TLSHandshakeStart") },
+		TLSHandshakeDone:     func(s tls.ConnectionState, err error) { note("TLSHandshakeDone %v %v", s.HandshakeComplete, err) },
+		WroteRequest:         func(i httptrace.WroteRequestInfo) { note("WroteRequest %v", i.Err) },
+		GotFirstResponseByte: func() { note("GotFirstResponseByte") },
+	})
+	for range 2 {
+		req, err := http.NewRequestWithContext(ctx, "POST", url+"?k=0", bytes.NewReader(make([]byte, length)))
+		require.NoError(t, err)
+		resp, err := rt.RoundTrip(req)
+		require.NoError(t, err)
+		_, err = io.Copy(io.Discard, resp.Body)
+		require.NoError(t, err)
+		resp.Body.Close()
+	}
+	require.Eventually(t, func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(all) == n
+	}, 5*time.Second, time.Millisecond)
+	return all
 }
 
 func TestConnectErrors(t *testing.T) {

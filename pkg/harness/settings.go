@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	"example.com/tokpace/pkg/api"
+	"example.com/tokpace/pkg/client"
 )
 
 // envPrefix begins the environment variable of every setting.
@@ -27,6 +28,7 @@ type settings struct {
 	endpoint    string
 	header      http.Header
 	allowRemote bool
+	transport   string // a name of client.TransportNames, or empty
 	ignoreEOS   string // "auto", "true" or "false"
 	skipCheck   bool
 	seed        uint64
@@ -82,6 +84,14 @@ var definitions = []setting{
 	}},
 	{name: "allow-remote", bool: true, usage: "consent to load a host that is not this machine",
 		set: func(s *settings, v string) error { return parseBool(&s.allowRemote, v) }},
+	{name: "transport", usage: "`name` of what moves the bytes: h1 (default), strict and exact; net/http for servers that h1 refuses",
+		set: func(s *settings, v string) error {
+			if !slices.Contains(client.TransportNames(), v) {
+				return errors.New("want " + strings.Join(client.TransportNames(), " or "))
+			}
+			s.transport = v
+			return nil
+		}},
 	{name: "ignore-eos", usage: "`auto`, true or false: pin the output's length by ignore_eos (auto: where the server is known to understand it)",
 		set: func(s *settings, v string) error {
 			if v != "auto" && v != "true" && v != "false" {

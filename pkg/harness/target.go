@@ -173,8 +173,11 @@ func (s *server) startFake() error {
 		return err
 	}
 	l := memnet.Listen()
+	transport, err := client.NamedTransport(s.settings.transport, l.DialContext)
+	if err != nil {
+		return err
+	}
 	go func() { _ = srv.Serve(l) }()
-	transport := client.NewTransport(l.DialContext)
 	s.baseURL, s.transport = "http://built-in.invalid", transport
 	s.builtIn, s.inProcess = true, true
 	s.close = func() {
@@ -189,10 +192,14 @@ func (s *server) remote() error {
 	if err != nil {
 		return err
 	}
-	if !s.settings.allowRemote && !isLoopback(u.Hostname()) {
+	socket := u.Host == "unix:" && s.settings.transport != client.NetHTTP
+	if !s.settings.allowRemote && !socket && !isLoopback(u.Hostname()) {
 		return fmt.Errorf("%s is not this machine: set TOKPACE_ALLOW_REMOTE=1 if you mean to load it, or TOKPACE_TARGET=fake to use the built-in fake", u.Host)
 	}
-	transport := client.NewTransport(nil)
+	transport, err := client.NamedTransport(s.settings.transport, nil)
+	if err != nil {
+		return err
+	}
 	s.transport = transport
 	s.close = transport.CloseIdleConnections
 	return nil

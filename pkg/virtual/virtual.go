@@ -23,6 +23,7 @@ import (
 
 	"example.com/tokpace/fakeserver"
 	"example.com/tokpace/pkg/client"
+	"example.com/tokpace/pkg/h1"
 	"example.com/tokpace/pkg/memnet"
 	"example.com/tokpace/pkg/tokens"
 )
@@ -72,7 +73,7 @@ func serve(t *testing.T, serveOn func(net.Listener) error, f func(c *client.Clie
 	}()
 	c := &client.Client{
 		BaseURL:     BaseURL,
-		Transport:   client.NewTransport(l.DialContext),
+		Transport:   &h1.Transport{Dial: l.DialContext},
 		CountTokens: tokens.Count,
 	}
 	defer func() {

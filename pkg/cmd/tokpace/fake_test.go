@@ -12,6 +12,7 @@ import (
 	"example.com/tokpace/fakeserver"
 	"example.com/tokpace/pkg/api"
 	"example.com/tokpace/pkg/client"
+	"example.com/tokpace/pkg/h1"
 	"example.com/tokpace/pkg/memnet"
 
 	"github.com/stretchr/testify/require"
@@ -30,7 +31,7 @@ func signalled(t *testing.T, cfg fakeserver.Config, at ...time.Duration) (e ende
 		srv, err := fakeserver.New(cfg)
 		require.NoError(t, err)
 		l := memnet.Listen()
-		c := &client.Client{BaseURL: "http://fake.invalid", Transport: client.NewTransport(l.DialContext)}
+		c := &client.Client{BaseURL: "http://fake.invalid", Transport: &h1.Transport{Dial: l.DialContext}}
 		defer c.CloseIdleConnections()
 		signals := make(chan os.Signal, 2)
 		start := time.Now()

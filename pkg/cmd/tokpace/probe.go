@@ -23,14 +23,15 @@ import (
 
 // probeFlags is what `tokpace probe` was asked for.
 type probeFlags struct {
-	api      string
-	baseURL  string
-	endpoint string
-	body     string
-	model    string
-	header   []string
-	timeout  time.Duration
-	json     bool
+	api       string
+	baseURL   string
+	endpoint  string
+	body      string
+	model     string
+	header    []string
+	timeout   time.Duration
+	transport string
+	json      bool
 
 	given func(flag string) bool
 }
@@ -48,6 +49,10 @@ as a timeline, or with -json as one record (schema ` + client.Schema + `).
 Without -body a small body is made up; it asks for a stream and for token usage
 where the API has them, and for the first model that the server lists unless
 -model or TOKPACE_MODEL names one.
+
+-transport (or TOKPACE_TRANSPORT) says what moves the bytes. h1 is strict, and gives
+each piece of an answer the time of its own arrival; net/http is for servers that h1
+refuses.
 
 Without -base-url the server is that of TOKPACE_BASE_URL, else OPENAI_BASE_URL;
 those two may name another machine only with TOKPACE_ALLOW_REMOTE=1. The key
@@ -74,7 +79,9 @@ use, or the record could not be written.`,
 	f.StringArrayVar(&o.header, "header", nil, "`K=V` added to the request's header; can be repeated")
 	f.DurationVar(&o.timeout, "timeout", client.DefaultTimeout, "`time` that the exchange may take")
 	f.Lookup("timeout").DefValue = "10m" // as people write it
+	f.StringVar(&o.transport, "transport", client.H1, "`name` of what moves the bytes: "+strings.Join(client.TransportNames(), " or "))
 	f.BoolVar(&o.json, "json", false, "print one JSON record instead of a timeline")
+	_ = cmd.RegisterFlagCompletionFunc("transport", cobra.FixedCompletions(client.TransportNames(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("api", cobra.FixedCompletions(api.Names(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -128,7 +135,9 @@ type probe struct {
 func (p *probe) run(cmd *cobra.Command) error {
 	p.client = &client.Client{
 		BaseURL: p.target.baseURL, Header: p.target.header, APIKey: p.target.key, Timeout: p.flags.timeout,
+		Transport: p.target.transport,
 	}
+	defer p.client.CloseIdleConnections()
 	var req *api.Request
 	body, err := p.readBody(cmd.InOrStdin())
 	if err != nil {

@@ -23,6 +23,7 @@ func cleanEnv(t *testing.T) {
 		t.Setenv("OPENAI_"+name, "")
 	}
 	t.Setenv("TOKPACE_ALLOW_REMOTE", "")
+	t.Setenv("TOKPACE_TRANSPORT", "")
 }
 
 // command runs the command in this process.

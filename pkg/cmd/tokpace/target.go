@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"example.com/tokpace/pkg/api"
+	"example.com/tokpace/pkg/client"
 )
 
 // A target is where a probe goes, checked.
@@ -20,6 +21,8 @@ type target struct {
 	header  http.Header
 	key     string
 	secrets secrets
+
+	transport client.Transport
 }
 
 // findTarget checks the flags and the environment.
@@ -37,6 +40,9 @@ func findTarget(o *probeFlags) (*target, error) {
 		return nil, errors.New("-endpoint is empty: give a path such as /v1/completions")
 	}
 	if t.api, err = api.Lookup(o.api); err != nil {
+		return nil, err
+	}
+	if t.transport, err = findTransport(o); err != nil {
 		return nil, err
 	}
 	if t.baseURL, err = findBaseURL(o); err != nil {
@@ -95,12 +101,26 @@ func findBaseURL(o *probeFlags) (string, error) {
 				return "", fmt.Errorf("TOKPACE_ALLOW_REMOTE is %q: want 1 or 0", v)
 			}
 		}
-		if !allowed && !isLoopback(u.Hostname()) {
+		socket := u.Host == "unix:" // of this machine
+		if !allowed && !socket && !isLoopback(u.Hostname()) {
 			return "", fmt.Errorf("%s names %s, which is not this machine: give it as -base-url, or set TOKPACE_ALLOW_REMOTE=1", name, u.Host)
 		}
 		return base, nil
 	}
 	return "", errors.New("no server: give -base-url, as in http://127.0.0.1:8000/v1, or set TOKPACE_BASE_URL or OPENAI_BASE_URL")
+}
+
+// findTransport takes the flag, else the environment.
+func findTransport(o *probeFlags) (client.Transport, error) {
+	name, source := o.transport, "-transport"
+	if v := os.Getenv("TOKPACE_TRANSPORT"); v != "" && !o.given("transport") {
+		name, source = v, "TOKPACE_TRANSPORT"
+	}
+	t, err := client.NamedTransport(name, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", source, err)
+	}
+	return t, nil
 }
 
 // parseHeader reads K=V pairs. Its errors name the key at most, since values are
