@@ -17,6 +17,7 @@ import (
 	"example.com/tokpace/pkg/api"
 	"example.com/tokpace/pkg/client"
 	"example.com/tokpace/pkg/dataset"
+	"example.com/tokpace/pkg/h1"
 	"example.com/tokpace/pkg/harness"
 	"example.com/tokpace/pkg/load"
 	"example.com/tokpace/pkg/metric"
@@ -232,4 +233,15 @@ func find(t *testing.T, scenarios []scenario, name string) scenario {
 	}
 	t.Fatalf("no scenario %q", name)
 	return scenario{}
+}
+
+// The fake server sends one event an HTTP chunk: there net/http's transport must
+// measure the same.
+func TestGoldenThroughNetHTTP(t *testing.T) {
+	golden, err := os.ReadFile(goldenFile)
+	require.NoError(t, err)
+	netHTTP := fault{transport: func(rt http.RoundTripper) http.RoundTripper {
+		return client.NewTransport(rt.(*h1.Transport).Dial)
+	}}
+	require.Equal(t, strings.ReplaceAll(string(golden), "\r\n", "\n"), allResults(t, netHTTP))
 }
