@@ -1,5 +1,7 @@
 package h1
 
+import "strings"
+
 // A chunkState is where in the framing the next byte stands.
 type chunkState uint8
 
@@ -59,6 +61,7 @@ func (d *chunks) decode(dst, src []byte) (written, taken int, err error) {
 			taken += n
 			if d.size -= int64(n); d.size == 0 {
 				d.state = dataCR
+				taken += d.between(src[taken:])
 			}
 			continue
 		}
@@ -70,17 +73,41 @@ func (d *chunks) decode(dst, src []byte) (written, taken int, err error) {
 	return written, taken, nil
 }
 
+// between takes the framing between two chunks at once, if all of it is there in
+// its usual form: the end of one, a size without anything around it, no zero.
+// Everything else is left to framing, whose result is the same.
+func (d *chunks) between(src []byte) (taken int) {
+	if len(src) < len("\r\n1\r\n") || src[0] != '\r' || src[1] != '\n' {
+		return 0
+	}
+	size, i := int64(0), 2
+	for most := min(len(src), 2+8); i < most; i++ {
+		digit := hexDigits[src[i]]
+		if digit < 0 {
+			break
+		}
+		size = size<<4 | int64(digit)
+	}
+	if size == 0 || i+2 > len(src) || src[i] != '\r' || src[i+1] != '\n' {
+		return 0
+	}
+	d.size, d.line = size, i-1
+	_ = d.begin() // so little framing is never too much
+	return i + 2
+}
+
 // framing takes one byte that is no data.
 func (d *chunks) framing(c byte) error {
 	switch d.state {
 	case inSize:
 		d.line++
-		digit, ok := unhex(c)
+		digit := hexDigits[c]
+		ok := digit >= 0
 		switch {
 		case ok && (d.digits == maxSizeDigits || d.size >= maxChunkSize>>4):
 			return &ProtocolError{Fault: ChunkTooLarge}
 		case ok:
-			d.size = d.size<<4 | digit
+			d.size = d.size<<4 | int64(digit)
 			d.digits++
 		case d.digits == 0:
 			return fault(BadChunkSize, []byte{c})
@@ -194,17 +221,16 @@ func (d *chunks) trailer(c byte) error {
 	return nil
 }
 
-func unhex(c byte) (int64, bool) {
-	switch {
-	case '0' <= c && c <= '9':
-		return int64(c - '0'), true
-	case 'a' <= c && c <= 'f':
-		return int64(c - 'a' + 10), true
-	case 'A' <= c && c <= 'F':
-		return int64(c - 'A' + 10), true
+// hexDigits are the values of the bytes that are digits, -1 for all others.
+var hexDigits = func() (t [256]int8) {
+	for c := range t {
+		t[c] = int8(strings.IndexByte("0123456789abcdef", byte(c)))
 	}
-	return 0, false
-}
+	for i, c := range "ABCDEF" {
+		t[c] = int8(10 + i)
+	}
+	return t
+}()
 
 // isControl reports whether c is a control character other than a tab: what can
 // stand in no line of HTTP.

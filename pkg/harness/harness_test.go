@@ -238,6 +238,11 @@ func TestSettingsPrecedence(t *testing.T) {
 	require.Equal(t, "k", read("OPENAI_API_KEY=k").apiKey)
 	require.Equal(t, "l", read("OPENAI_API_KEY=k", "TOKPACE_API_KEY=l").apiKey)
 
+	require.Empty(t, read().transport)
+	require.Equal(t, client.NetHTTP, read("TOKPACE_TRANSPORT=net/http").transport)
+	_, err := readSettings([]string{"TOKPACE_TRANSPORT=h2"})
+	require.EqualError(t, err, "TOKPACE_TRANSPORT=h2: want h1 or net/http")
+
 	fs := flag.NewFlagSet("", flag.ContinueOnError)
 	t.Cleanup(func() { flagValues = nil })
 	RegisterFlags(fs, "x.")

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"example.com/tokpace/pkg/api"
+	"example.com/tokpace/pkg/client"
 	"example.com/tokpace/pkg/metric"
 )
 
@@ -253,6 +255,7 @@ func printHeader(w io.Writer, s *server) {
 		}
 	}
 	fmt.Fprintf(w, "# default target: %s\n# model: %s\n# seed: %d\n", target, api.Snippet([]byte(s.model)), s.settings.seed)
+	fmt.Fprintf(w, "# transport: %s\n", cmp.Or(s.settings.transport, client.H1))
 	host, _ := os.Hostname()
 	fmt.Fprintf(w, "# host: %s, %s, GOMAXPROCS %d\n", host, runtime.Version(), runtime.GOMAXPROCS(0))
 	if commit := commit(); commit != "" {
