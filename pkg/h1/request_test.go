@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -26,9 +27,11 @@ func (c *closeCounter) Close() error { c.closed.Add(1); return nil }
 // sent is what goes out for a request.
 func sent(t *testing.T, req *http.Request) string {
 	t.Helper()
-	w := &wire{pieces: [][]byte{[]byte(ok + "Content-Length: 0\r\n\r\n")}, end: io.EOF}
+	w := &wire{pieces: [][]byte{[]byte(ok + "Content-Length: 0\r\n\r\n")}, end: io.EOF, after: make(chan struct{})}
 	tr := onWire(w)
-	resp, err := tr.RoundTrip(req)
+	resp, err := tr.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
+		WroteRequest: func(httptrace.WroteRequestInfo) { close(w.after) },
+	})))
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	return w.sent.String()

@@ -22,11 +22,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type wire struct {
 	pieces [][]byte
 	end    error
+	after  chan struct{} // closed when they may begin; nil: at once
 	sent   bytes.Buffer
 	closed bool
 }
 
 func (w *wire) Read(p []byte) (int, error) {
+	if w.after != nil {
+		<-w.after
+	}
 	for len(w.pieces) > 0 && len(w.pieces[0]) == 0 {
 		w.pieces = w.pieces[1:]
 	}
