@@ -142,6 +142,7 @@ func TestWarm(t *testing.T) {
 		require.NoError(t, tr.Warm(t.Context(), memURL, 200))
 		require.Equal(t, 200, idle(tr))
 		require.NoError(t, tr.Warm(t.Context(), memURL, 150))
+		synctest.Wait() // for the server to count
 		conns, _ := s.count()
 		require.Equal(t, 200, conns)
 		var wg sync.WaitGroup
