@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"sync"
 	"time"
@@ -14,6 +15,7 @@ type arrivals struct {
 	start time.Time
 	at    time.Duration // of the header, then of the last read that brought bytes or the end
 	n     int64         // bytes read
+	limit int64         // of n; 0: none
 
 	// What beginsWithJSON took is handed out by the next reads, with the
 	// stamp and the error it came with.
@@ -54,7 +56,17 @@ func (a *arrivals) read(p []byte) (int, error) {
 		a.at = time.Since(a.start)
 	}
 	a.n += int64(n)
+	if a.limit > 0 && a.n > a.limit {
+		return n, &bodyLimitError{a.limit}
+	}
 	return n, err
+}
+
+// A bodyLimitError ends a body that is longer than the client's limit.
+type bodyLimitError struct{ limit int64 }
+
+func (e *bodyLimitError) Error() string {
+	return fmt.Sprintf("body longer than the limit of %d bytes", e.limit)
 }
 
 func (a *arrivals) stamp() time.Duration { return a.at }

@@ -37,8 +37,9 @@ import (
 // DefaultTimeout is the time a request may take when Client.Timeout is zero.
 const DefaultTimeout = 10 * time.Minute
 
-// DefaultMaxBody limits a JSON answer when Client.MaxBody is zero, in bytes.
-// Binary vectors are not kept and have no limit.
+// DefaultMaxBody limits a JSON answer or an event stream when Client.MaxBody is
+// zero, in bytes. Binary vectors are not kept and have no limit, unless they are
+// to be checked.
 const DefaultMaxBody = 256 << 20
 
 // A Client sends requests to one server. It is safe for concurrent use; its
@@ -57,12 +58,17 @@ type Client struct {
 	// DefaultTimeout. There is always one: a body that never ends is a failure
 	// of class timeout, not a hang.
 	Timeout time.Duration
-	// MaxEvent and MaxBody limit one stream event and one JSON body, in bytes;
-	// 0 means sse.DefaultMaxEvent and DefaultMaxBody.
+	// MaxEvent and MaxBody limit one stream event, and one JSON body or event
+	// stream, in bytes; 0 means sse.DefaultMaxEvent and DefaultMaxBody. What is
+	// longer is a failure of class malformed that names the limit. The header
+	// has a limit too, which is the transport's.
 	MaxEvent, MaxBody int
 	// CountTokens counts the tokens of generated text for answers without
 	// usage; nil leaves their output tokens unknown.
 	CountTokens func(text string) int
+	// CheckVectors looks at every vector of an answer, outside the timed path:
+	// see api.CheckVectors. Binary bodies are then kept until they are checked.
+	CheckVectors bool
 	// DiscardText leaves generated text out of the exchanges.
 	DiscardText bool
 
@@ -320,6 +326,9 @@ func (x *exchange) mayResend(err error) bool {
 
 // read reads the body of a 2xx answer by what it is.
 func (x *exchange) read(resp *http.Response, body *arrivals) *api.Failure {
+	if coding := resp.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		return &api.Failure{Class: api.Malformed, Message: fmt.Sprintf("the answer is encoded as %s, which was not asked for", api.Snippet([]byte(coding)))}
+	}
 	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch {
 	case x.req.Stream && media == "text/event-stream":
@@ -345,19 +354,15 @@ func (x *exchange) read(resp *http.Response, body *arrivals) *api.Failure {
 func (x *exchange) readPlain(body *arrivals) *api.Failure {
 	buf := getBuffer()
 	defer putBuffer(buf)
-	limit := x.c.MaxBody
-	if limit <= 0 {
-		limit = DefaultMaxBody
-	}
-	_, err := buf.ReadFrom(io.LimitReader(body, int64(limit)+1))
-	if buf.Len() > limit {
-		return &api.Failure{Class: api.Malformed, Message: fmt.Sprintf("JSON body longer than the limit of %d bytes", limit)}
-	}
-	if err != nil {
+	body.limit = x.c.maxBody()
+	if _, err := buf.ReadFrom(body); err != nil {
 		return x.bodyFailure(err)
 	}
 	x.complete(body)
 	answer, f := api.Plain(x.req, buf.Bytes())
+	if f == nil && x.c.CheckVectors && x.req.API.HasVectors() {
+		f = api.CheckVectors(x.req, false, "", buf.Bytes())
+	}
 	x.ex.take(answer, x.req)
 	if f != nil {
 		return f
@@ -369,12 +374,22 @@ func (x *exchange) readPlain(body *arrivals) *api.Failure {
 	return nil
 }
 
-// readBinary consumes the body in pieces and keeps none of them.
+// readBinary consumes the body in pieces and keeps none of them, unless the
+// vectors are to be checked.
 func (x *exchange) readBinary(resp *http.Response, body *arrivals) *api.Failure {
+	var kept *bytes.Buffer
+	if x.c.CheckVectors {
+		kept = getBuffer()
+		defer putBuffer(kept)
+		body.limit = x.c.maxBody()
+	}
 	piece := getPiece()
 	defer putPiece(piece)
 	for {
-		_, err := body.Read(*piece)
+		n, err := body.Read(*piece)
+		if kept != nil {
+			kept.Write((*piece)[:n])
+		}
 		if err == io.EOF {
 			break
 		}
@@ -385,8 +400,18 @@ func (x *exchange) readBinary(resp *http.Response, body *arrivals) *api.Failure 
 	x.complete(body)
 	metadata := resp.Header.Get(api.MetadataHeader)
 	answer, f := api.Binary(metadata, body.n)
+	if f == nil && kept != nil {
+		f = api.CheckVectors(x.req, true, metadata, kept.Bytes())
+	}
 	x.ex.take(answer, x.req)
 	return f
+}
+
+func (c *Client) maxBody() int64 {
+	if c.MaxBody > 0 {
+		return int64(c.MaxBody)
+	}
+	return DefaultMaxBody
 }
 
 // complete stops the clock of an answer that is not a stream.

@@ -207,7 +207,7 @@ func TestBodyLimit(t *testing.T) {
 	cl.MaxBody = 1000
 	ex := cl.Do(t.Context(), &api.Request{API: api.Chat})
 	require.Equal(t, api.Malformed, ex.Error.Class)
-	require.Equal(t, "JSON body longer than the limit of 1000 bytes", ex.Error.Message)
+	require.Equal(t, "body longer than the limit of 1000 bytes", ex.Error.Message)
 	cl.MaxBody = len(body)
 	require.True(t, cl.Do(t.Context(), &api.Request{API: api.Chat}).OK)
 }

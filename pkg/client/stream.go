@@ -37,6 +37,7 @@ func (x *exchange) readStream(body *arrivals) *api.Failure {
 
 // readEvents takes the times of a stream's events.
 func (x *exchange) readEvents(body *arrivals, st *api.Stream) *api.Failure {
+	body.limit = x.c.maxBody()
 	events := sse.NewReader(body, body.stamp)
 	events.MaxEvent = x.c.MaxEvent
 	var (

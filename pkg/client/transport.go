@@ -44,6 +44,20 @@ func NamedTransport(name string, dial DialFunc) (Transport, error) {
 	return nil, fmt.Errorf("unknown transport %q: choose one of %s", name, strings.Join(TransportNames(), ", "))
 }
 
+// LimitHeader limits the header of a new transport's answers, in bytes; 0 keeps
+// its default of 10 MiB.
+func LimitHeader(t Transport, bytes int) {
+	if bytes <= 0 {
+		return
+	}
+	switch t := t.(type) {
+	case *h1.Transport:
+		t.MaxHeaderBytes = bytes
+	case *http.Transport:
+		t.MaxResponseHeaderBytes = int64(bytes)
+	}
+}
+
 // NewTransport returns a net/http transport with what measuring needs: HTTP/1.1,
 // connections kept without a limit on their number, no proxy from the
 // environment in the measured path, bodies left as they were sent. A nil dial

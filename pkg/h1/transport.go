@@ -57,7 +57,7 @@ const (
 	// DefaultMaxHeaderBytes limits an answer's header when
 	// Transport.MaxHeaderBytes is 0. Engines put the description of binary
 	// vectors, which can be megabytes, into one field.
-	DefaultMaxHeaderBytes = 16 << 20
+	DefaultMaxHeaderBytes = 10 << 20
 	// DefaultIdleTimeout is how long an unused connection is kept when
 	// Transport.IdleTimeout is 0.
 	DefaultIdleTimeout = 90 * time.Second

@@ -33,6 +33,10 @@ type settings struct {
 	skipCheck   bool
 	seed        uint64
 	timeout     time.Duration
+	maxHeader   int
+	maxEvent    int
+	maxBody     int
+	vectors     bool
 	maxFail     int
 }
 
@@ -113,6 +117,11 @@ var definitions = []setting{
 		}
 		return plain(err, "want a duration such as 90s")
 	}},
+	{name: "max-header", usage: "limit of an answer's header in `bytes` (default 10 MiB)", set: bytesSetting(func(s *settings) *int { return &s.maxHeader })},
+	{name: "max-event", usage: "limit of one stream event in `bytes` (default 32 MiB)", set: bytesSetting(func(s *settings) *int { return &s.maxEvent })},
+	{name: "max-body", usage: "limit of a JSON answer or a stream in `bytes` (default 256 MiB)", set: bytesSetting(func(s *settings) *int { return &s.maxBody })},
+	{name: "check-vectors", bool: true, usage: "look at every vector of every answer: count, order, dimension, type, byte order, finite",
+		set: func(s *settings, v string) error { return parseBool(&s.vectors, v) }},
 	{name: "max-fail", usage: "`number` of failed requests that a benchmark tolerates", set: func(s *settings, v string) (err error) {
 		s.maxFail, err = strconv.Atoi(v)
 		if err == nil && s.maxFail < 0 {
@@ -120,6 +129,17 @@ var definitions = []setting{
 		}
 		return plain(err, "want a whole number from 0 on")
 	}},
+}
+
+func bytesSetting(field func(*settings) *int) func(*settings, string) error {
+	return func(s *settings, v string) error {
+		n, err := strconv.Atoi(v)
+		if err != nil || n < 1 {
+			return errors.New("want a whole number from 1 on")
+		}
+		*field(s) = n
+		return nil
+	}
 }
 
 func parseBool(dst *bool, v string) (err error) {

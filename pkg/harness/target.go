@@ -80,12 +80,15 @@ func (s *server) client(h http.Header) *client.Client {
 		}
 	}
 	c := &client.Client{
-		BaseURL:     s.baseURL,
-		Transport:   s.transport,
-		Header:      header,
-		APIKey:      s.settings.apiKey,
-		Timeout:     s.settings.timeout,
-		DiscardText: true,
+		BaseURL:      s.baseURL,
+		Transport:    s.transport,
+		Header:       header,
+		APIKey:       s.settings.apiKey,
+		Timeout:      s.settings.timeout,
+		MaxEvent:     s.settings.maxEvent,
+		MaxBody:      s.settings.maxBody,
+		CheckVectors: s.settings.vectors,
+		DiscardText:  true,
 	}
 	if s.fake() {
 		c.CountTokens = tokens.Count
@@ -177,6 +180,7 @@ func (s *server) startFake() error {
 	if err != nil {
 		return err
 	}
+	client.LimitHeader(transport, s.settings.maxHeader)
 	go func() { _ = srv.Serve(l) }()
 	s.baseURL, s.transport = "http://built-in.invalid", transport
 	s.builtIn, s.inProcess = true, true
@@ -200,6 +204,7 @@ func (s *server) remote() error {
 	if err != nil {
 		return err
 	}
+	client.LimitHeader(transport, s.settings.maxHeader)
 	s.transport = transport
 	s.close = transport.CloseIdleConnections
 	return nil

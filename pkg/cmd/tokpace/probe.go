@@ -23,15 +23,16 @@ import (
 
 // probeFlags is what `tokpace probe` was asked for.
 type probeFlags struct {
-	api       string
-	baseURL   string
-	endpoint  string
-	body      string
-	model     string
-	header    []string
-	timeout   time.Duration
-	transport string
-	json      bool
+	api          string
+	baseURL      string
+	endpoint     string
+	body         string
+	model        string
+	header       []string
+	timeout      time.Duration
+	transport    string
+	json         bool
+	checkVectors bool
 
 	given func(flag string) bool
 }
@@ -80,6 +81,7 @@ use, or the record could not be written.`,
 	f.DurationVar(&o.timeout, "timeout", client.DefaultTimeout, "`time` that the exchange may take")
 	f.Lookup("timeout").DefValue = "10m" // as people write it
 	f.StringVar(&o.transport, "transport", client.H1, "`name` of what moves the bytes: "+strings.Join(client.TransportNames(), " or "))
+	f.BoolVar(&o.checkVectors, "check-vectors", false, "look at every vector: count, order, dimension, type, byte order, finite")
 	f.BoolVar(&o.json, "json", false, "print one JSON record instead of a timeline")
 	_ = cmd.RegisterFlagCompletionFunc("transport", cobra.FixedCompletions(client.TransportNames(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("api", cobra.FixedCompletions(api.Names(), cobra.ShellCompDirectiveNoFileComp))
@@ -135,7 +137,7 @@ type probe struct {
 func (p *probe) run(cmd *cobra.Command) error {
 	p.client = &client.Client{
 		BaseURL: p.target.baseURL, Header: p.target.header, APIKey: p.target.key, Timeout: p.flags.timeout,
-		Transport: p.target.transport,
+		Transport: p.target.transport, CheckVectors: p.flags.checkVectors,
 	}
 	defer p.client.CloseIdleConnections()
 	var req *api.Request
