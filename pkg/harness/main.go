@@ -242,6 +242,9 @@ func printHeader(w io.Writer, s *server) {
 		if strings.Contains(line, "=") {
 			fmt.Fprintln(w, line)
 		}
+		if u.Mean != "" && s.fake() && requestLimit() > 0 {
+			fmt.Fprintf(w, "Unit %s assume=exact\n", u.Mean)
+		}
 	}
 	target := s.name()
 	switch {

@@ -272,7 +272,7 @@ func TestUnits(t *testing.T) {
 		}
 	}
 	require.Contains(t, units, metric.Unit{Name: "ok/op", Better: "higher", Exact: true})
-	require.Contains(t, units, metric.Unit{Name: "input-tok/op", Exact: true})
+	require.Contains(t, units, metric.Unit{Name: "input-tok/op", Exact: true, Mean: "input-tok-mean/op"})
 }
 
 // Whatever happened, what comes out is finite, declared, and there once.

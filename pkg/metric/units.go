@@ -11,6 +11,10 @@ type Unit struct {
 	Better string // "lower", "higher", or "" where neither is
 	// Exact says that a deterministic server gives the same value always.
 	Exact bool
+	// Mean is the unit of a count whose value differs between requests, empty
+	// for what is no count. A deterministic server gives the same mean always
+	// over the same requests.
+	Mean string
 }
 
 // Units lists the units of this package's metrics, sorted by name. The mean of
@@ -26,7 +30,7 @@ func Units() []Unit {
 		}
 	}
 	for _, c := range counts {
-		units = append(units, Unit{Name: c.name + c.unit, Exact: true})
+		units = append(units, Unit{Name: c.name + c.unit, Exact: true, Mean: c.name + "-mean" + c.unit})
 	}
 	units = append(units,
 		Unit{Name: "input-tok/s", Better: "higher"},
