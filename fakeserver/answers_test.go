@@ -23,6 +23,7 @@ func answer(t *testing.T, s *Server, path, body string) map[string]any {
 }
 
 func TestPromptTokens(t *testing.T) {
+	noLeaks(t)
 	s := newServer(t, Config{MaxModelLen: 4096})
 	image := func(url string) string { return `{"type":"image_url","image_url":{"url":"` + url + `"}}` }
 	text512 := words(512)
@@ -56,6 +57,7 @@ func TestPromptTokens(t *testing.T) {
 
 // A JPEG whose frame header stands far behind a preview needs more of the data than the first look.
 func TestImageHeaderFarBehind(t *testing.T) {
+	noLeaks(t)
 	var b bytes.Buffer
 	require.NoError(t, jpeg.Encode(&b, image.NewGray(image.Rect(0, 0, 336, 336)), nil))
 	app := append([]byte{0xff, 0xe1, 0xea, 0x60}, make([]byte, 60000-2)...) // an APP1 segment of 60,000 bytes
@@ -66,6 +68,7 @@ func TestImageHeaderFarBehind(t *testing.T) {
 }
 
 func TestOutputLength(t *testing.T) {
+	noLeaks(t)
 	for _, tc := range []struct {
 		natural int
 		more    string
@@ -97,6 +100,7 @@ func TestOutputLength(t *testing.T) {
 
 // A stream says what the plan says it says, choice by choice, and its usage adds up.
 func TestStreamContent(t *testing.T) {
+	noLeaks(t)
 	s := newServer(t, Config{})
 	body := `{"prompt":[" able"," able acid"],"n":2,"max_tokens":3,"stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true}}`
 	events := chunks(t, bodyOf(t, planOf(s, "/v1/completions", body)))
@@ -127,6 +131,7 @@ func TestStreamContent(t *testing.T) {
 }
 
 func TestUsageModes(t *testing.T) {
+	noLeaks(t)
 	const ask = `,"max_tokens":2,"stream":true,"stream_options":{"include_usage":true}`
 	want := map[string]any{"prompt_tokens": 20.0, "completion_tokens": 2.0, "total_tokens": 22.0}
 	for _, tc := range []struct {
@@ -173,6 +178,7 @@ func TestUsageModes(t *testing.T) {
 }
 
 func TestRerank(t *testing.T) {
+	noLeaks(t)
 	s := newServer(t, Config{Seed: 3})
 	docs, err := json.Marshal(strings.Split("abcdefghijklmnopqrstuvwxyz", ""))
 	require.NoError(t, err)
@@ -201,6 +207,7 @@ func TestRerank(t *testing.T) {
 
 // The ids of a chat are as many as the prompt tokens of the same chat, and can be turned back.
 func TestTokenizeChat(t *testing.T) {
+	noLeaks(t)
 	s := newServer(t, Config{})
 	for _, messages := range []string{
 		`[{"role":"user","content":" able acid"}]`,

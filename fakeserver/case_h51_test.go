@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 )
 
 // arrivals reads a body to its end and returns what came at each time since start.
@@ -36,7 +35,7 @@ func arrivals(t *testing.T, start time.Time, body io.Reader) (times []time.Durat
 // The faults that fakes themselves had: no flush, an id per chunk, wrong finish reasons, a delay after the role chunk
 // only, handlers that outlive their client, write timeouts that cut long streams, usage nobody asked for.
 func TestCaseH51FakeServerOwnFaults(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	noLeaks(t)
 	cfg := Config{Seed: 7, TTFT: 200 * ms, ITL: 50 * ms, OutputTokens: 5}
 	const path = "/v1/chat/completions"
 	withUsage := func(more string) string {

@@ -12,6 +12,7 @@ import (
 
 // The same request a thousand times, 64 at once, over TCP: one answer.
 func TestSameRequestSameBytes(t *testing.T) {
+	noLeaks(t)
 	s := Start(t, Config{Seed: 1})
 	for path, body := range map[string]string{
 		chat:             userMessage("hello", `,"max_tokens":8,"stream":true,"stream_options":{"include_usage":true}`),
@@ -49,6 +50,7 @@ func TestSameRequestSameBytes(t *testing.T) {
 }
 
 func TestSeedsAndServers(t *testing.T) {
+	noLeaks(t)
 	body := userMessage("hello", `,"max_tokens":8`)
 	one, again, other := newServer(t, Config{Seed: 5}), newServer(t, Config{Seed: 5}), newServer(t, Config{Seed: 6})
 	require.Equal(t, bodyOf(t, planOf(one, chat, body)), bodyOf(t, planOf(again, chat, body)))
@@ -60,6 +62,7 @@ func TestSeedsAndServers(t *testing.T) {
 }
 
 func TestSpellingDoesNotMatter(t *testing.T) {
+	noLeaks(t)
 	s := newServer(t, Config{})
 	plain := `{"messages":[{"role":"user","content":"a\"b é"}],"max_tokens":4,"temperature":0.5,"x":[1,{"p":null,"q":true}]}`
 	want := bodyOf(t, planOf(s, chat, plain))
@@ -84,6 +87,7 @@ func TestSpellingDoesNotMatter(t *testing.T) {
 
 // PlanHeader changes how an answer is written, not what it says.
 func TestPlanHeaderChangesNoWords(t *testing.T) {
+	noLeaks(t)
 	s := newServer(t, Config{})
 	body := userMessage("hello", `,"max_tokens":8`)
 	a := answer(t, s, chat, body)
@@ -94,6 +98,7 @@ func TestPlanHeaderChangesNoWords(t *testing.T) {
 
 // No two of many similar requests share a key.
 func TestKeysDiffer(t *testing.T) {
+	noLeaks(t)
 	seen := map[uint64]string{}
 	for i := range 20000 {
 		for _, text := range []string{fmt.Sprintf(`{"a":%d}`, i), fmt.Sprintf(`{"%d":"a"}`, i), fmt.Sprintf(`["a",%d]`, i), fmt.Sprintf(`"%d"`, i)} {
@@ -105,6 +110,7 @@ func TestKeysDiffer(t *testing.T) {
 }
 
 func TestPlanningAllocatesLittle(t *testing.T) {
+	noLeaks(t)
 	s := newServer(t, Config{})
 	r := Request{Method: "POST", Path: chat, Body: []byte(userMessage(words(512), `,"max_tokens":64,"stream":true,"stream_options":{"include_usage":true}`))}
 	require.Len(t, s.Plan(r).Events, 1+64+2)

@@ -12,6 +12,7 @@ import (
 )
 
 func TestErrors(t *testing.T) {
+	noLeaks(t)
 	const completions, embeddings, rerank = "/v1/completions", "/v1/embeddings", "/v1/rerank"
 	image := func(url string) string {
 		return `{"stream":true,"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"` + url + `"}}]}]}`
@@ -97,6 +98,7 @@ func TestErrors(t *testing.T) {
 }
 
 func TestJSONAnswerTooLarge(t *testing.T) {
+	noLeaks(t)
 	s := newServer(t, Config{Dim: maxDim})
 	body := `{"input":["a","b"],"encoding_format":"base64"}`
 	require.Equal(t, 200, planOf(s, "/pooling", strings.Replace(body, "base64", "bytes", 1)).Status)
@@ -107,6 +109,7 @@ func TestJSONAnswerTooLarge(t *testing.T) {
 }
 
 func TestRequestTooLarge(t *testing.T) {
+	noLeaks(t)
 	virtual(t, Config{}, func(t *testing.T, s *Server, c *http.Client) {
 		res, err := c.Post(s.URL+chat, "application/json", bytes.NewReader(make([]byte, maxBody+1)))
 		require.NoError(t, err)
@@ -118,6 +121,7 @@ func TestRequestTooLarge(t *testing.T) {
 }
 
 func TestConfigErrorsNameTheField(t *testing.T) {
+	noLeaks(t)
 	for name, cfg := range map[string]Config{
 		"Headers": {Headers: -1}, "TTFT": {TTFT: 2 * time.Hour}, "ITL": {ITL: -time.Second}, "PieceDelay": {PieceDelay: -1},
 		"Pieces": {Pieces: -1}, "MaxModelLen": {MaxModelLen: -1}, "Dim": {Dim: 1<<24 + 1}, "OutputTokens": {OutputTokens: -5},
@@ -134,6 +138,7 @@ func TestConfigErrorsNameTheField(t *testing.T) {
 
 // Errors name the request's own fields, not this package's types.
 func TestErrorsNameFields(t *testing.T) {
+	noLeaks(t)
 	for body, want := range map[string]string{
 		`{"max_tokens":"many"}`: `"param":"max_tokens"`,
 		`{"n":1.5}`:             `"param":"n"`,

@@ -17,7 +17,6 @@ import (
 
 	"example.com/tokpace/pkg/memnet"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 )
 
 // A raw reader is all that these tests trust: neither net/http nor any client of ours looks at the answer.
@@ -256,7 +255,7 @@ func dumpRecord(b *strings.Builder, r Record) {
 
 // Every fault, as bytes and times on the wire and as the journal has them.
 func TestFaultGoldens(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	noLeaks(t)
 	const patience = time.Minute // a stall without end is left after it
 	for _, g := range faultGoldens {
 		t.Run(g.name, func(t *testing.T) {
@@ -295,6 +294,7 @@ func TestFaultGoldens(t *testing.T) {
 
 // Every key and every word of the vocabulary has its golden.
 func TestFaultGoldensAreComplete(t *testing.T) {
+	noLeaks(t)
 	used := map[string][]string{}
 	texts := []string{"gzip=on", "gzip=hidden", "gzip=bomb"} // see TestFaultGzip
 	for _, g := range faultGoldens {

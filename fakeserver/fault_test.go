@@ -15,6 +15,7 @@ import (
 )
 
 func TestFaultTextErrors(t *testing.T) {
+	noLeaks(t)
 	s := newServer(t, Config{})
 	for _, tc := range []struct{ fault, message string }{
 		{"speed=1", `"speed": unknown key`},
@@ -110,6 +111,7 @@ func FuzzParseFault(f *testing.F) {
 
 // All of the vocabulary is in the package's table, in the order of the fields.
 func TestPackageDocHasAllFaults(t *testing.T) {
+	noLeaks(t)
 	text, err := os.ReadFile("doc.go")
 	require.NoError(t, err)
 	_, table, ok := strings.Cut(string(text), "# Faults")
@@ -134,6 +136,7 @@ func TestPackageDocHasAllFaults(t *testing.T) {
 
 // Each field can be set in the text form, and has all that the tools that read its tags need.
 func TestFaultFields(t *testing.T) {
+	noLeaks(t)
 	v := reflect.TypeFor[Fault]()
 	require.Equal(t, v.NumField(), len(FaultKeys()))
 	for _, f := range faultFields() {
@@ -157,6 +160,7 @@ func TestFaultFields(t *testing.T) {
 
 // A configuration is replaced as a whole, for later requests only; a bad one changes nothing.
 func TestConfigure(t *testing.T) {
+	noLeaks(t)
 	virtual(t, Config{TTFT: time.Second, OutputTokens: 1}, func(t *testing.T, s *Server, c *http.Client) {
 		body := userMessage("a", `,"stream":true`)
 		running := post(t, c, s.URL+chat, body)
@@ -176,6 +180,7 @@ func TestConfigure(t *testing.T) {
 
 // Without rules a request costs what it did before there were any.
 func TestNoRulesNoCost(t *testing.T) {
+	noLeaks(t)
 	s := newServer(t, Config{})
 	r := Request{Method: "POST", Path: "/v1/completions", Body: []byte(`{"prompt":"a","max_tokens":8,"stream":true}`)}
 	plain := testing.AllocsPerRun(100, func() { s.Plan(r) })

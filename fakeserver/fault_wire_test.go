@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 )
 
 // dechunk takes the framing off what was read at one time; each read holds whole chunks here.
@@ -41,6 +40,7 @@ func dechunk(t *testing.T, data string) string {
 // What is compressed can be decoded as far as it is there at every time, and only as far; the bytes are compress/gzip's
 // and no golden.
 func TestFaultGzip(t *testing.T) {
+	noLeaks(t)
 	rawVirtual(t, Config{}, func(t *testing.T, s *Server, dial func() net.Conn) {
 		get := func(request, fault string) ([]read, string) {
 			r := faultRequests[request]
@@ -97,7 +97,7 @@ func TestFaultGzip(t *testing.T) {
 
 // Floods do not end by themselves and cost no memory; the server is free as soon as the client has left.
 func TestFloodsEndWithTheClient(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	noLeaks(t)
 	for _, fault := range []string{"flood=comments", "flood=line", "flood=events", "flood=headers", "gzip=bomb; flood-size=1099511627776", "body=x; body-size=1099511627776"} {
 		t.Run(fault, func(t *testing.T) {
 			rawVirtual(t, Config{}, func(t *testing.T, s *Server, dial func() net.Conn) {
@@ -124,10 +124,10 @@ func TestFloodsEndWithTheClient(t *testing.T) {
 
 // The ends of connections over TCP: by class only.
 func TestFaultsOverTCP(t *testing.T) {
+	noLeaks(t)
 	if runtime.GOOS == "windows" {
 		t.Skip("resets have another name there")
 	}
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	s := Start(t, Config{})
 	defer s.Close()
 	for _, tc := range []struct{ fault, end, tail string }{
@@ -163,6 +163,7 @@ func TestFaultsOverTCP(t *testing.T) {
 // A connection that is to be closed when idle is not, if another request comes first; a later one is answered on a new
 // connection, and the server has seen each request once.
 func TestIdleClose(t *testing.T) {
+	noLeaks(t)
 	cfg := Config{Rules: []Rule{{Match: Match{First: 1}, Fault: Fault{IdleClose: new(30 * ms)}}, {Match: Match{Nth: 3}, Fault: Fault{IdleClose: new(time.Duration(0))}}}}
 	rawVirtual(t, cfg, func(t *testing.T, s *Server, dial func() net.Conn) {
 		request := rawRequest("POST", "/tokenize", `{"prompt":"a"}`)
@@ -189,7 +190,7 @@ func TestIdleClose(t *testing.T) {
 // H28 at the fake's side: an idle connection that closes at random moments of the client's next request never makes the
 // server count a request that it did not answer.
 func TestIdleCloseRacesWithTheNextRequest(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	noLeaks(t)
 	s := Start(t, Config{Rules: []Rule{{Fault: Fault{IdleClose: new(200 * time.Microsecond)}}}})
 	defer s.Close()
 	for i := range 200 {
@@ -214,6 +215,7 @@ func TestIdleCloseRacesWithTheNextRequest(t *testing.T) {
 
 // In a server of the caller's own, what needs the connection is refused, unless that server makes it known.
 func TestFaultsInAnotherServer(t *testing.T) {
+	noLeaks(t)
 	s := newServer(t, Config{})
 	ask := func(other *httptest.Server, fault string) (*http.Response, string, error) {
 		req, err := http.NewRequest("POST", other.URL+"/tokenize", strings.NewReader(`{"prompt":"a"}`))
@@ -250,7 +252,7 @@ func TestFaultsInAnotherServer(t *testing.T) {
 
 // A stall and a hang end when the server does.
 func TestCloseEndsFaults(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	noLeaks(t)
 	for _, fault := range []string{"no-answer=hang", "stall=1", "stall=1; stall-for=1h", "stall=1; framing=close", "idle-close=1h"} {
 		rawVirtual(t, Config{}, func(t *testing.T, s *Server, dial func() net.Conn) {
 			c := dial()

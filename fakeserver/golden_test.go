@@ -74,6 +74,7 @@ func dump(t *testing.T, p *Plan) string {
 }
 
 func TestGoldenPlans(t *testing.T) {
+	noLeaks(t)
 	s := newServer(t, goldenConfig)
 	for _, g := range goldens {
 		t.Run(g.name, func(t *testing.T) {
@@ -92,6 +93,7 @@ func TestGoldenPlans(t *testing.T) {
 
 // What goes over the wire is the plan: status, headers, bytes and framing.
 func TestWireIsThePlan(t *testing.T) {
+	noLeaks(t)
 	virtual(t, goldenConfig, func(t *testing.T, s *Server, c *http.Client) {
 		for _, g := range goldens {
 			req, err := http.NewRequest(g.method, s.URL+g.path, strings.NewReader(g.body))

@@ -12,10 +12,10 @@ import (
 
 	"example.com/tokpace/pkg/memnet"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 )
 
 func TestJournal(t *testing.T) {
+	noLeaks(t)
 	virtual(t, Config{TTFT: 10 * ms, ITL: 10 * ms}, func(t *testing.T, s *Server, c *http.Client) {
 		image := `{"model":"tokpace-fake","max_tokens":3,"stream":true,"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"` + pngURL(t, 512, 512) + `"}}]}]}`
 		start := time.Now()
@@ -60,6 +60,7 @@ func TestJournal(t *testing.T) {
 }
 
 func TestJournalIsBounded(t *testing.T) {
+	noLeaks(t)
 	var j journal
 	for range journalRecords + 10 {
 		j.begin(Record{}, 1).end(Complete, 0)
@@ -76,6 +77,7 @@ func TestJournalIsBounded(t *testing.T) {
 
 // A client that goes away while it still sends is in the journal too.
 func TestUnfinishedRequest(t *testing.T) {
+	noLeaks(t)
 	virtual(t, Config{}, func(t *testing.T, s *Server, c *http.Client) {
 		body, feed := io.Pipe()
 		go func() {
@@ -92,7 +94,7 @@ func TestUnfinishedRequest(t *testing.T) {
 }
 
 func TestCloseEndsEverything(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	noLeaks(t)
 	synctest.Test(t, func(t *testing.T) {
 		l := memnet.Listen()
 		s, err := New(Config{TTFT: time.Minute})
@@ -129,6 +131,7 @@ func TestCloseEndsEverything(t *testing.T) {
 }
 
 func TestShutdownLetsRequestsEnd(t *testing.T) {
+	noLeaks(t)
 	synctest.Test(t, func(t *testing.T) {
 		l := memnet.Listen()
 		s, err := New(Config{TTFT: time.Minute, OutputTokens: 1})
@@ -155,6 +158,7 @@ func TestShutdownLetsRequestsEnd(t *testing.T) {
 
 // Plans can be edited: cut in the middle, hanging, with another status.
 func TestEdit(t *testing.T) {
+	noLeaks(t)
 	edit := func(r Request, p *Plan) {
 		switch r.Path {
 		case "/v1/completions":
@@ -198,7 +202,7 @@ func TestEdit(t *testing.T) {
 
 // Start serves real TCP and ends with its test.
 func TestStart(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	noLeaks(t)
 	var s *Server
 	t.Run("use", func(t *testing.T) {
 		s = Start(t, Config{Model: "m"})
@@ -223,6 +227,7 @@ func TestStart(t *testing.T) {
 
 // The handler serves inside another server as well, and Close does not wait for that one's requests.
 func TestHandlerInAnotherServer(t *testing.T) {
+	noLeaks(t)
 	s := newServer(t, Config{TTFT: time.Hour})
 	other := httptest.NewServer(s.Handler())
 	defer other.Close()

@@ -23,6 +23,7 @@ func applied(s *Server, r Request) string {
 }
 
 func TestRuleMatching(t *testing.T) {
+	noLeaks(t)
 	fault := Fault{EndDelay: ms}
 	rule := func(name string, m Match) Rule { return Rule{Name: name, Match: m, Fault: fault} }
 	s := newServer(t, Config{Model: "m", Rules: []Rule{
@@ -50,6 +51,7 @@ func TestRuleMatching(t *testing.T) {
 }
 
 func TestRuleCounting(t *testing.T) {
+	noLeaks(t)
 	fault := Fault{EndDelay: ms}
 	s := newServer(t, Config{Rules: []Rule{
 		{Name: "first", Match: Match{Endpoint: "/tokenize", First: 2}, Fault: fault},
@@ -81,6 +83,7 @@ func TestRuleCounting(t *testing.T) {
 
 // However many requests come at once, exactly as many meet each fault as the numbers say.
 func TestRulesCountAtConcurrency(t *testing.T) {
+	noLeaks(t)
 	s := Start(t, Config{Rules: []Rule{
 		{Name: "first", Match: Match{First: 100}, Fault: Fault{Status: 503}},
 		{Name: "every", Match: Match{Every: 7}, Fault: Fault{Status: 429}},
@@ -128,6 +131,7 @@ const drawsVariable = "TEST_FAKESERVER_DRAWS"
 
 // The draws are the same in another process, in another order, and different for another seed.
 func TestProbability(t *testing.T) {
+	noLeaks(t)
 	if os.Getenv(drawsVariable) != "" {
 		fmt.Println("draws: " + draws(t, 5))
 		return
@@ -163,6 +167,7 @@ func TestProbability(t *testing.T) {
 
 // The rules' faults are applied one after the other; one that cannot be is told.
 func TestRulesCombine(t *testing.T) {
+	noLeaks(t)
 	s := newServer(t, Config{Rules: []Rule{
 		{Name: "slow", Fault: Fault{FirstDelay: 5 * ms}, Continue: true},
 		{Match: Match{Endpoint: "/rerank"}, Fault: Fault{CommentEvery: 1, FirstDelay: time.Hour}},
@@ -184,6 +189,7 @@ func TestRulesCombine(t *testing.T) {
 
 // Fail twice, then succeed: the first example of the package, over HTTP, and the journal of it.
 func TestFailThenSucceed(t *testing.T) {
+	noLeaks(t)
 	cfg := Config{Rules: []Rule{{Name: "twice", Match: Match{Endpoint: chat, First: 2}, Fault: Fault{Status: 503, RetryAfter: "1"}}}}
 	virtual(t, cfg, func(t *testing.T, s *Server, c *http.Client) {
 		for _, want := range []int{503, 503, 200} {

@@ -14,6 +14,7 @@ const chat = "/v1/chat/completions"
 
 // Each row of the table in the package comment, in virtual time: what the client sees and what the journal says.
 func TestTimingTable(t *testing.T) {
+	noLeaks(t)
 	stream := userMessage("hi", `,"max_tokens":3,"stream":true`)
 	streamTwo := userMessage("hi", `,"max_tokens":2,"n":2,"stream":true`)
 	plain := userMessage("hi", `,"max_tokens":3`)
@@ -91,6 +92,7 @@ func TestTimingTable(t *testing.T) {
 
 // A write that the client holds up is late by itself; those after it keep their times.
 func TestLateEventShiftsNothing(t *testing.T) {
+	noLeaks(t)
 	cfg := Config{Dim: 250 << 10, PieceDelay: 10 * ms} // 5 pieces of 200 KiB, more than the connection buffers
 	virtual(t, cfg, func(t *testing.T, s *Server, c *http.Client) {
 		res := post(t, c, s.URL+"/pooling", `{"input":"hi","encoding_format":"bytes_only"}`)
@@ -110,6 +112,7 @@ func TestLateEventShiftsNothing(t *testing.T) {
 
 // The arrival is the end of the request, not its beginning.
 func TestArrivalIsTheWholeRequest(t *testing.T) {
+	noLeaks(t)
 	virtual(t, Config{TTFT: 20 * ms}, func(t *testing.T, s *Server, c *http.Client) {
 		body, feed := io.Pipe()
 		go func() {
@@ -129,6 +132,7 @@ func TestArrivalIsTheWholeRequest(t *testing.T) {
 
 // All that PlanHeader can say, for one request only.
 func TestPlanHeader(t *testing.T) {
+	noLeaks(t)
 	virtual(t, Config{}, func(t *testing.T, s *Server, c *http.Client) {
 		const fake = "usage=off; headers=5ms;ttft=6ms ; itl=1ms; output-tokens=3;"
 		body := userMessage("hi", `,"stream":true,"stream_options":{"include_usage":true}`)
@@ -158,6 +162,7 @@ func TestPlanHeader(t *testing.T) {
 }
 
 func TestPlanHeaderErrors(t *testing.T) {
+	noLeaks(t)
 	s := newServer(t, Config{})
 	for _, tc := range []struct{ fake, message string }{
 		{"speed=1", "X-Fake-Plan: speed: unknown key"},

@@ -15,6 +15,7 @@ import (
 )
 
 func TestFloat16(t *testing.T) {
+	noLeaks(t)
 	for _, tc := range []struct {
 		v    float64
 		want uint16
@@ -43,6 +44,7 @@ func TestFloat16(t *testing.T) {
 }
 
 func TestBfloat16(t *testing.T) {
+	noLeaks(t)
 	for _, tc := range []struct {
 		bits uint32
 		want uint16
@@ -65,6 +67,7 @@ func TestBfloat16(t *testing.T) {
 
 // All values that binary16 can hold come back, by an independent widening.
 func TestFloat16RoundTrip(t *testing.T) {
+	noLeaks(t)
 	for u := range uint32(1 << 16) {
 		if u>>10&0x1f == 31 {
 			continue
@@ -86,6 +89,7 @@ func widen16(u uint16) float64 {
 }
 
 func TestVectorsAreUnitVectors(t *testing.T) {
+	noLeaks(t)
 	for _, dim := range []int{1, 2, 64, 1000, 4096, 4097, 10000, 1 << 20} {
 		v := newVector(42, dim)
 		var sum, mean float64
@@ -129,6 +133,7 @@ func decodeVectors(t *testing.T, raw []byte, dtype, endian string, dim int) [][]
 
 // The same vector comes in every format, element type and byte order, alone or in a batch, from either endpoint.
 func TestSameVectorInAllFormats(t *testing.T) {
+	noLeaks(t)
 	for _, dim := range []int{3, 64, 5000} {
 		s := newServer(t, Config{Dim: dim})
 		want := make([][]float64, 2)
@@ -193,6 +198,7 @@ func TestSameVectorInAllFormats(t *testing.T) {
 }
 
 func TestDimensions(t *testing.T) {
+	noLeaks(t)
 	s := newServer(t, Config{Dim: 64})
 	long := dig(answer(t, s, "/v1/embeddings", `{"input":"x"}`), "data", 0, "embedding").([]any)
 	short := dig(answer(t, s, "/v1/embeddings", `{"input":"x","dimensions":8}`), "data", 0, "embedding").([]any)
@@ -205,6 +211,7 @@ func TestDimensions(t *testing.T) {
 
 // A body read in any slices is the same body.
 func TestVectorsBodyReadAt(t *testing.T) {
+	noLeaks(t)
 	const dim = 5000
 	b := &vectorsBody{keys: []uint64{1, 2, 3}, dim: dim, format: elementFormat{dtype: "float32", size: 4}, index: -1}
 	var want []byte
@@ -246,6 +253,7 @@ func (d *discard) Write(p []byte) (int, error) { d.n += int64(len(p)); return le
 
 // A 64 MiB body costs no more memory than a small one: everything allocated on the way is counted, freed or not.
 func TestLargeBodyIsNotHeld(t *testing.T) {
+	noLeaks(t)
 	s := newServer(t, Config{Dim: maxDim, PieceDelay: 1})
 	for _, format := range []string{"bytes", "bytes_only"} {
 		r := httptest.NewRequest("POST", "/pooling", strings.NewReader(`{"input":"x","encoding_format":"`+format+`"}`))

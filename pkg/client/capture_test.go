@@ -104,6 +104,7 @@ func dechunk(wire []byte) string {
 // Real answers of a real engine, with their times, through the client. What
 // differs from vLLM's stream stands in the names of the groups.
 func TestCaptures(t *testing.T) {
+	noLeaks(t)
 	type expect struct {
 		name    string
 		in, out int64 // -1: unknown

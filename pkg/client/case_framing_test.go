@@ -11,18 +11,21 @@ import (
 )
 
 func TestCaseH01CommentKeepAlives(t *testing.T) {
+	noLeaks(t)
 	const ping = ": OPENROUTER PROCESSING\n\n"
 	play(t, chatRequest(t), want{events: [][]int{{400, 460}}, in: "4 server", out: "2 server", text: "Hello"},
 		stream(at(50, ping), at(150, ping), at(250, ping), at(400, tok("Hel")), at(460, tok("lo")), at(470, fins, use(4, 2), done)))
 }
 
 func TestCaseH02NoSpaceAfterColon(t *testing.T) {
+	noLeaks(t)
 	tight := func(s string) string { return strings.ReplaceAll(s, "data: ", "data:") }
 	play(t, chatRequest(t), want{events: [][]int{{60, 120}}, in: "3 server", out: "2 server", text: "ab"},
 		stream(at(60, tight(tok("a"))), at(120, tight(tok("b"))), at(130, tight(fins+use(3, 2)+done))))
 }
 
 func TestCaseH03LongLine(t *testing.T) {
+	noLeaks(t)
 	for _, c := range []struct {
 		name  string
 		bytes int
@@ -47,6 +50,7 @@ func TestCaseH03LongLine(t *testing.T) {
 }
 
 func TestCaseH04CRLFInDifferentWrites(t *testing.T) {
+	noLeaks(t)
 	crlf := func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") }
 	mixed := "data: " + `{"choices":[{"index":0,` + "\r\ndata: " + `"delta":{"content":"z"}}]}` + "\r\n\n"
 	play(t, chatRequest(t), want{events: [][]int{{110, 200, 260}}, in: "2 server", out: "3 server", text: "xyz"},
@@ -60,6 +64,7 @@ func TestCaseH04CRLFInDifferentWrites(t *testing.T) {
 }
 
 func TestCaseH05CharacterCutByChunk(t *testing.T) {
+	noLeaks(t)
 	day := tok("日")
 	i := strings.Index(day, "日") + 1
 	play(t, chatRequest(t), want{events: [][]int{{120, 180}}, in: "1 server", out: "2 server", text: "日本"},
@@ -67,6 +72,7 @@ func TestCaseH05CharacterCutByChunk(t *testing.T) {
 }
 
 func TestCaseH07LastEventNotClosed(t *testing.T) {
+	noLeaks(t)
 	open := strings.TrimRight(use(5, 2), "\n")
 	for name, last := range map[string]string{
 		"one newline": open + "\n",

@@ -11,6 +11,7 @@ import (
 
 	"example.com/tokpace/pkg/api"
 	"example.com/tokpace/pkg/client"
+	"example.com/tokpace/pkg/metric"
 )
 
 func tpotIs(d time.Duration) func(*testing.T, *client.Exchange, *scriptServer) {
@@ -24,6 +25,7 @@ func tpotIs(d time.Duration) func(*testing.T, *client.Exchange, *scriptServer) {
 }
 
 func TestCaseH11RoleChunkIsNoToken(t *testing.T) {
+	noLeaks(t)
 	for name, first := range map[string]string{"empty": role, "null": chat(`{"role":"assistant","content":null}`)} {
 		t.Run(name, func(t *testing.T) {
 			play(t, chatRequest(t), want{
@@ -38,6 +40,7 @@ func TestCaseH11RoleChunkIsNoToken(t *testing.T) {
 }
 
 func TestCaseH12ReasoningContent(t *testing.T) {
+	noLeaks(t)
 	for _, field := range []string{"reasoning_content", "reasoning"} {
 		t.Run(field, func(t *testing.T) {
 			play(t, chatRequest(t), want{events: [][]int{{80, 140}}, in: "6 server", out: "2 server",
@@ -51,6 +54,7 @@ func TestCaseH12ReasoningContent(t *testing.T) {
 }
 
 func TestFirstAnswerComesAfterReasoning(t *testing.T) {
+	noLeaks(t)
 	play(t, chatRequest(t), want{events: [][]int{{80, 140}}, text: "yes", check: func(t *testing.T, ex *client.Exchange, _ *scriptServer) {
 		require.Equal(t, ex.E2E, ex.FirstAnswer)
 		require.Less(t, ex.TTFT.V, ex.FirstAnswer.V)
@@ -58,6 +62,7 @@ func TestFirstAnswerComesAfterReasoning(t *testing.T) {
 }
 
 func TestCaseH13OnlyToolCalls(t *testing.T) {
+	noLeaks(t)
 	play(t, chatRequest(t), want{events: [][]int{{90, 150}}, in: "30 server", out: "8 server",
 		check: func(t *testing.T, ex *client.Exchange, _ *scriptServer) {
 			require.Equal(t, []api.ToolCall{{ID: "t1", Name: "f", Arguments: `{"x":1}`}}, ex.ToolCalls)
@@ -71,6 +76,7 @@ func TestCaseH13OnlyToolCalls(t *testing.T) {
 }
 
 func TestCaseH15TrailingUsage(t *testing.T) {
+	noLeaks(t)
 	play(t, chatRequest(t), want{events: [][]int{{100, 150, 200}}, in: "4 server", out: "3 server", text: "abc",
 		check: func(t *testing.T, ex *client.Exchange, s *scriptServer) {
 			tpotIs(50*time.Millisecond)(t, ex, s)
@@ -80,12 +86,14 @@ func TestCaseH15TrailingUsage(t *testing.T) {
 }
 
 func TestCaseH16UsageInEmptyChunk(t *testing.T) {
+	noLeaks(t)
 	last := `data: {"choices":[{"index":0,"text":"","finish_reason":"stop"}],"usage":` + usage(7, 2) + "}\n\n"
 	play(t, completionRequest(t), want{events: [][]int{{50, 100}}, in: "7 server", out: "2 server", text: "ab"},
 		stream(at(50, ctok("a")), at(100, ctok("b")), at(110, last, done)))
 }
 
 func TestCaseH17RunningUsage(t *testing.T) {
+	noLeaks(t)
 	running := func(s string, k int) string {
 		return strings.Replace(s, "]}\n", `],"usage":`+usage(12, k)+"}\n", 1)
 	}
@@ -99,12 +107,14 @@ func TestCaseH17RunningUsage(t *testing.T) {
 }
 
 func TestRunningUsageTellsFirstEventTokens(t *testing.T) {
+	noLeaks(t)
 	first := strings.Replace(tok("a b c"), "]}\n", `],"usage":`+usage(12, 3)+"}\n", 1)
 	play(t, chatRequest(t), want{events: [][]int{{50, 150}}, in: "12 server", out: "5 server", text: "a b cd e",
 		check: tpotIs(50 * time.Millisecond)}, stream(at(50, first), at(150, tok("d e")), at(160, fins, use(12, 5), done)))
 }
 
 func TestCaseH18SeveralTokensPerEvent(t *testing.T) {
+	noLeaks(t)
 	play(t, chatRequest(t), want{events: [][]int{{100, 200, 300}}, in: "8 server", out: "12 server", text: strings.Repeat("w x y z ", 3),
 		check: func(t *testing.T, ex *client.Exchange, s *scriptServer) {
 			tpotIs(200*time.Millisecond/11)(t, ex, s)
@@ -114,6 +124,7 @@ func TestCaseH18SeveralTokensPerEvent(t *testing.T) {
 }
 
 func TestCaseH19NoUsage(t *testing.T) {
+	noLeaks(t)
 	req, err := api.NewChat("m", []api.Message{{Role: "user", Content: "hi"}}, api.Generation{Stream: true, MaxTokens: 64})
 	require.NoError(t, err)
 	play(t, req, want{events: [][]int{{50, 100, 150, 200}}, text: "aaaa",
@@ -131,6 +142,7 @@ func TestCaseH19NoUsage(t *testing.T) {
 }
 
 func TestCaseH20TwoChoices(t *testing.T) {
+	noLeaks(t)
 	second := func(s string) string { return strings.Replace(s, `"index":0`, `"index":1`, 1) }
 	req, err := api.NewChat("m", []api.Message{{Role: "user", Content: "hi"}}, api.Generation{Stream: true, N: 2})
 	require.NoError(t, err)
@@ -140,6 +152,7 @@ func TestCaseH20TwoChoices(t *testing.T) {
 }
 
 func TestCaseH21ErrorInsideStream(t *testing.T) {
+	noLeaks(t)
 	const failed = `data: {"error":{"message":"EngineCore fell over","type":"InternalServerError","code":500}}` + "\n\n"
 	message := func(t *testing.T, ex *client.Exchange, _ *scriptServer) {
 		require.Equal(t, "EngineCore fell over", ex.Error.Message)
@@ -154,6 +167,7 @@ func TestCaseH21ErrorInsideStream(t *testing.T) {
 }
 
 func TestCaseH22OnlyDone(t *testing.T) {
+	noLeaks(t)
 	t.Run("no usage", func(t *testing.T) {
 		play(t, chatRequest(t), want{class: api.Empty}, stream(at(20, role), at(30, fins), at(40, done)))
 	})
@@ -168,9 +182,35 @@ func TestCaseH22OnlyDone(t *testing.T) {
 	})
 }
 
+// A failure among good answers moves no statistic.
+func TestCaseH22OnlyDoneAmongOthers(t *testing.T) {
+	noLeaks(t)
+	good := stream(at(100, tok("a")), at(110, fins, done))
+	scripts := []script{good, good, good, good, stream(at(20, role), at(30, fins), at(40, done)), good}
+	run := func(t *testing.T, c *client.Client) metric.Set {
+		var r metric.Run
+		for range 10 {
+			r.Exchanges = append(r.Exchanges, c.Do(t.Context(), chatRequest(t)))
+		}
+		set := metric.Of(r)
+		require.Equal(t, 9, set.OK)
+		require.Equal(t, 1, set.Failed)
+		return set
+	}
+	inVirtualTime(t, &scriptServer{scripts: scripts}, func(t *testing.T, c *client.Client) {
+		require.Contains(t, run(t, c).Values, metric.Value{Unit: "ttft-p50-ns", V: float64(100 * time.Millisecond)})
+	})
+	for _, transport := range client.TransportNames() {
+		t.Run("tcp, "+transport, func(t *testing.T) {
+			overTCP(t, transport, &scriptServer{scripts: scripts}, func(c *client.Client) { run(t, c) })
+		})
+	}
+}
+
 // One token in three reads, three tokens in one read: the gaps of merged events
 // are 0 and count.
 func TestMergedReads(t *testing.T) {
+	noLeaks(t)
 	play(t, chatRequest(t), want{events: [][]int{{50, 50, 50}}, in: "1 server", out: "3 server", text: "abc",
 		check: func(t *testing.T, ex *client.Exchange, _ *scriptServer) {
 			require.Equal(t, 1, ex.MergedReads)
@@ -179,6 +219,7 @@ func TestMergedReads(t *testing.T) {
 }
 
 func TestStreamAskedJSONCame(t *testing.T) {
+	noLeaks(t)
 	body := `{"choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":` + usage(3, 1) + `}`
 	req := chatRequest(t)
 	for _, header := range []string{jsonType, "Content-Type: text/plain\r\n", ""} {

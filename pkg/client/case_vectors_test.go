@@ -13,6 +13,7 @@ import (
 )
 
 func TestCaseH36RerankTotalTokens(t *testing.T) {
+	noLeaks(t)
 	req, err := api.NewRerank("m", "q", []string{"a", "b", "c"})
 	require.NoError(t, err)
 	for name, usage := range map[string]string{
@@ -37,6 +38,7 @@ func metadata(end int) string {
 }
 
 func TestCaseH38BinaryVectors(t *testing.T) {
+	noLeaks(t)
 	body := strings.Repeat("\x00", 16)
 	request := func(encoding string) *api.Request {
 		req, err := api.NewEmbeddings("m", []string{"a", "b"}, encoding, "float32")
@@ -79,6 +81,7 @@ func TestCaseH38BinaryVectors(t *testing.T) {
 }
 
 func TestCaseH40VectorsOfNull(t *testing.T) {
+	noLeaks(t)
 	req, err := api.NewEmbeddings("m", []string{"a"}, "", "")
 	require.NoError(t, err)
 	for elements, words := range map[string]string{"null,null,null": "non-numeric vector element", "1,NaN,2": "not valid JSON"} {

@@ -17,6 +17,7 @@ import (
 // A server or a proxy that drips several events into one HTTP chunk: each has its
 // own time. net/http's reader gives all of them the last one's.
 func TestDripInsideOneHTTPChunk(t *testing.T) {
+	noLeaks(t)
 	events := []string{tok("a"), tok("b"), tok("c"), fins + use(2, 3) + done}
 	size := fmt.Sprintf("%x\r\n", len(strings.Join(events, "")))
 	playOn(t, client.H1, chatRequest(t), want{events: [][]int{{50, 100, 150}}, in: "2 server", out: "3 server", text: "abc",
@@ -30,6 +31,7 @@ func TestDripInsideOneHTTPChunk(t *testing.T) {
 
 // An answer without a stream ends when its last byte has come.
 func TestDripOfPlainBody(t *testing.T) {
+	noLeaks(t)
 	body := `{"choices":[{"index":0,"message":{"content":"hi"},"finish_reason":"stop"}],"usage":` + usage(1, 1) + `}`
 	whole := plain(0, 200, jsonType, body).steps[0].data
 	cut := len(whole) - 10
@@ -42,6 +44,7 @@ func TestDripOfPlainBody(t *testing.T) {
 
 // Each way in which an answer can be wrong has its class and its words.
 func TestFailuresOfH1(t *testing.T) {
+	noLeaks(t)
 	const head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
 	for _, c := range []struct {
 		raw   string
@@ -69,6 +72,7 @@ func TestFailuresOfH1(t *testing.T) {
 // Connections that Warm has made serve the first exchanges, through whatever
 // transport.
 func TestWarm(t *testing.T) {
+	noLeaks(t)
 	const n = 50
 	for _, transport := range client.TransportNames() {
 		t.Run(transport, func(t *testing.T) {
@@ -104,6 +108,7 @@ func TestWarm(t *testing.T) {
 }
 
 func TestUnixSocket(t *testing.T) {
+	noLeaks(t)
 	path := t.TempDir() + "/server.sock"
 	l, err := net.Listen("unix", path)
 	require.NoError(t, err)
@@ -122,6 +127,7 @@ func TestUnixSocket(t *testing.T) {
 }
 
 func TestUnknownTransport(t *testing.T) {
+	noLeaks(t)
 	_, err := client.NamedTransport("h3", nil)
 	require.EqualError(t, err, `unknown transport "h3": choose one of h1, net/http`)
 }

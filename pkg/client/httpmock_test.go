@@ -39,6 +39,7 @@ const (
 )
 
 func TestStatusMapping(t *testing.T) {
+	noLeaks(t)
 	for _, c := range []struct {
 		status  int
 		body    string
@@ -71,6 +72,7 @@ func TestStatusMapping(t *testing.T) {
 }
 
 func TestSuccessStatuses(t *testing.T) {
+	noLeaks(t)
 	body := `{"choices":[{"index":0,"message":{"content":"hi"},"finish_reason":"stop"}]}`
 	req, err := api.NewChat("m", nil, api.Generation{})
 	require.NoError(t, err)
@@ -83,6 +85,7 @@ func TestSuccessStatuses(t *testing.T) {
 }
 
 func TestRedirectsAreNotFollowed(t *testing.T) {
+	noLeaks(t)
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		cl, mock := mocked(t, chatURL, answer(status, "text/html", "<a>moved</a>", "Location", "https://user:secret@other.invalid/v1/chat/completions?key=secret"))
 		ex := cl.Do(t.Context(), chatRequest(t))
@@ -95,6 +98,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 }
 
 func TestRequestHeader(t *testing.T) {
+	noLeaks(t)
 	var seen http.Header
 	var host, query string
 	var body []byte
@@ -122,6 +126,7 @@ func TestRequestHeader(t *testing.T) {
 }
 
 func TestUserOfURL(t *testing.T) {
+	noLeaks(t)
 	var seen string
 	mock := httpmock.NewMockTransport()
 	mock.RegisterNoResponder(func(req *http.Request) (*http.Response, error) {
@@ -137,6 +142,7 @@ func TestUserOfURL(t *testing.T) {
 // A secret is not shown wherever it stands in a server's words, also where the
 // message is cut inside it.
 func TestSecretsAreNotRepeated(t *testing.T) {
+	noLeaks(t)
 	const key = "sk-abcdefghijklmnop"
 	for n := range 220 {
 		cl, _ := mocked(t, chatURL, answer(401, "text/plain", strings.Repeat("x", n)+key+strings.Repeat("y", 100)))
@@ -147,6 +153,7 @@ func TestSecretsAreNotRepeated(t *testing.T) {
 }
 
 func TestUsageFallback(t *testing.T) {
+	noLeaks(t)
 	embedding := func(usage string) string { return `{"data":[{"index":0,"embedding":[1,2]}]` + usage + `}` }
 	for name, c := range map[string]struct {
 		body   string
@@ -186,6 +193,7 @@ func TestUsageFallback(t *testing.T) {
 }
 
 func TestInBandErrorsOfPlainAnswers(t *testing.T) {
+	noLeaks(t)
 	for _, body := range []string{
 		`{"error":{"message":"boom","code":503}}`,
 		`{"error":"boom"}`,
@@ -202,6 +210,7 @@ func TestInBandErrorsOfPlainAnswers(t *testing.T) {
 }
 
 func TestBodyLimit(t *testing.T) {
+	noLeaks(t)
 	body := `{"choices":[{"index":0,"message":{"content":"` + strings.Repeat("x", 2000) + `"},"finish_reason":"stop"}]}`
 	cl, _ := mocked(t, chatURL, answer(200, "application/json", body))
 	cl.MaxBody = 1000
@@ -213,6 +222,7 @@ func TestBodyLimit(t *testing.T) {
 }
 
 func TestTransportErrors(t *testing.T) {
+	noLeaks(t)
 	cl, _ := mocked(t, chatURL, httpmock.NewErrorResponder(io.ErrUnexpectedEOF))
 	ex := cl.Do(t.Context(), chatRequest(t))
 	require.False(t, ex.OK)

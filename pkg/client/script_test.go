@@ -109,10 +109,13 @@ var (
 // one for ever. It notes when it wrote each step.
 type scriptServer struct {
 	scripts []script
+	hold    func() // called before each answer's first step
 
 	mu       sync.Mutex
 	requests []string // bodies
 	conns    int
+	busy     int                         // requests that are being answered
+	peak     int                         // the most that were at once
 	sent     map[time.Duration]time.Time // planned -> actual, of the last answer
 	open     map[net.Conn]bool
 }
@@ -164,10 +167,21 @@ func (s *scriptServer) answer(conn net.Conn) {
 		s.requests = append(s.requests, string(body))
 		sc := s.scripts[min(len(s.requests), len(s.scripts))-1]
 		s.sent = map[time.Duration]time.Time{}
+		s.busy++
+		s.peak = max(s.peak, s.busy)
 		s.mu.Unlock()
+		if s.hold != nil {
+			s.hold()
+		}
 		var p pacer.Pacer
-		for _, st := range sc.steps {
+		for i, st := range sc.steps {
 			_ = p.Until(req.Context(), start.Add(st.at))
+			if i == len(sc.steps)-1 {
+				// Not later: with its last bytes the client may ask again.
+				s.mu.Lock()
+				s.busy--
+				s.mu.Unlock()
+			}
 			// What takes long to send is sent when its last bytes are.
 			tail := max(0, len(st.data)-1024)
 			if _, err := io.WriteString(conn, st.data[:tail]); err != nil {
@@ -219,6 +233,7 @@ type want struct {
 	// that is no stream is e2e.
 	events [][]int
 	e2e    int
+	took   int    // how long Do lasts, where the case says so
 	in     string // "4 server", "" for unknown
 	out    string
 	text   string
@@ -243,7 +258,11 @@ func playOn(t *testing.T, transport string, req *api.Request, w want, scripts ..
 		virtual.Serve(t, s.serve, func(t *testing.T, c *client.Client) {
 			useTransport(t, c, transport)
 			c.CountTokens = nil
+			start := time.Now()
 			ex := c.Do(t.Context(), req)
+			if w.took > 0 {
+				require.Equal(t, time.Duration(w.took)*time.Millisecond, time.Since(start), "time until the end")
+			}
 			w.compare(t, ex)
 			w.equalTimes(t, ex)
 			if w.check != nil {
@@ -276,9 +295,23 @@ func useTransport(t *testing.T, c *client.Client, transport string) {
 
 func playTCP(t *testing.T, transport string, req *api.Request, w want, scripts []script) (late string) {
 	t.Helper()
+	s := &scriptServer{scripts: scripts}
+	overTCP(t, transport, s, func(c *client.Client) {
+		ex := c.Do(t.Context(), req)
+		w.compare(t, ex)
+		if w.check != nil {
+			w.check(t, ex, s)
+		}
+		late = w.boundTimes(ex, s)
+	})
+	return late
+}
+
+// overTCP calls f with a client of s through a transport, over a real socket.
+func overTCP(t *testing.T, transport string, s *scriptServer, f func(c *client.Client)) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	s := &scriptServer{scripts: scripts}
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
@@ -287,16 +320,12 @@ func playTCP(t *testing.T, transport string, req *api.Request, w want, scripts [
 	tr, err := client.NamedTransport(transport, nil)
 	require.NoError(t, err)
 	c := &client.Client{BaseURL: "http://" + l.Addr().String(), Transport: tr}
-	ex := c.Do(t.Context(), req)
-	w.compare(t, ex)
-	if w.check != nil {
-		w.check(t, ex, s)
-	}
-	late = w.boundTimes(ex, s)
-	c.CloseIdleConnections()
-	l.Close()
-	<-served
-	return late
+	defer func() {
+		c.CloseIdleConnections()
+		l.Close()
+		<-served
+	}()
+	f(c)
 }
 
 // compare checks all but times.
@@ -423,3 +452,11 @@ func completionRequest(t *testing.T) *api.Request {
 }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// noLeaks fails the test if a goroutine outlives it: each begins with it. Parallel
+// subtests have ended by the time it looks, and no other test has begun.
+func noLeaks(t *testing.T) {
+	t.Helper()
+	before := goleak.IgnoreCurrent()
+	t.Cleanup(func() { goleak.VerifyNone(t, before) })
+}
