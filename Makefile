@@ -51,6 +51,7 @@ fuzz: ## every fuzz target for FUZZTIME
 
 full: test lint race smoke fuzz rename-check ## what is too long for every push, under 20 minutes
 	$(GO) test -count=2 -cpu=1,2 ./...
+	LONG=1 $(GO) test ./fakeserver -run H51 -count=1
 	README_FULL=1 $(GO) test ./benchtests -run Readme -count=1 -timeout 20m -v
 
 rename: ## give the module its address: make rename MODULE=github.com/you/tokpace
