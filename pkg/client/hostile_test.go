@@ -72,6 +72,7 @@ func (f *flood) answer(conn net.Conn) {
 // Hostile servers end in a failure that is named, in memory that is bounded by
 // the documented limits, through both transports.
 func TestHostileServers(t *testing.T) {
+	noLeaks(t)
 	const (
 		json    = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n"
 		events  = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
@@ -177,6 +178,7 @@ func TestHostileServers(t *testing.T) {
 // A server that answers gzip without being asked fails with its reason, also
 // where the body is small and good.
 func TestContentEncoding(t *testing.T) {
+	noLeaks(t)
 	body := `{"choices":[{"index":0,"message":{"content":"hi"},"finish_reason":"stop"}]}`
 	for coding, class := range map[string]api.Class{"gzip": api.Malformed, "br": api.Malformed, "identity": "", "": ""} {
 		cl, _ := mocked(t, chatURL, answer(http.StatusOK, "application/json", body, "Content-Encoding", coding))
@@ -192,6 +194,7 @@ func TestContentEncoding(t *testing.T) {
 
 // Vectors are looked at only on request.
 func TestCheckVectorsOnRequest(t *testing.T) {
+	noLeaks(t)
 	swapped := `{"data":[{"index":1,"embedding":[1,2]},{"index":0,"embedding":[3,4]}],"usage":{"prompt_tokens":2}}`
 	inf := "\x00\x00\x80\x7f"
 	for name, c := range map[string]struct {
