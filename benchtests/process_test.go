@@ -185,14 +185,20 @@ func TestFakeProcessGivesSameRows(t *testing.T) {
 	require.Contains(t, o.stdout, "# default target: built-in fake server (chosen by TOKPACE_TARGET)")
 }
 
+// buildCommand builds the command.
+func buildCommand(t *testing.T) (exe string) {
+	t.Helper()
+	exe = filepath.Join(t.TempDir(), "tokpace.exe")
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", exe, "../pkg/cmd/tokpace").CombinedOutput()
+	require.NoError(t, err, string(out))
+	return exe
+}
+
 // startFakeProcess builds the command and starts its fake server.
 func startFakeProcess(t *testing.T) (url string) {
 	t.Helper()
-	dir := t.TempDir()
-	exe := filepath.Join(dir, "tokpace.exe")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", exe, "../pkg/cmd/tokpace").CombinedOutput()
-	require.NoError(t, err, string(out))
-	addrFile := filepath.Join(dir, "addr")
+	exe := buildCommand(t)
+	addrFile := filepath.Join(t.TempDir(), "addr")
 	cmd := exec.Command(exe, "fake", "-listen", "127.0.0.1:0", "-addr-file", addrFile)
 	stderr, err := cmd.StderrPipe()
 	require.NoError(t, err)

@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"example.com/tokpace/pkg/api"
 	"example.com/tokpace/pkg/client"
 	"example.com/tokpace/pkg/metric"
 )
@@ -257,7 +256,7 @@ func printHeader(w io.Writer, s *server) {
 			target += ", version " + s.version
 		}
 	}
-	fmt.Fprintf(w, "# default target: %s\n# model: %s\n# seed: %d\n", target, api.Snippet([]byte(s.model)), s.settings.seed)
+	fmt.Fprintf(w, "# default target: %s\n# model: %s\n# seed: %d\n", target, s.shown(s.model), s.settings.seed)
 	fmt.Fprintf(w, "# transport: %s\n", cmp.Or(s.settings.transport, client.H1))
 	host, _ := os.Hostname()
 	fmt.Fprintf(w, "# host: %s, %s, GOMAXPROCS %d\n", host, runtime.Version(), runtime.GOMAXPROCS(0))

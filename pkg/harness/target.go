@@ -64,6 +64,7 @@ type server struct {
 	builtIn   bool
 	inProcess bool
 	close     func()
+	secrets   api.Secrets // that the server knows, and may repeat
 
 	mu    sync.Mutex
 	words map[*api.API]knownWords
@@ -151,11 +152,30 @@ func newServer(ctx context.Context, set *settings, t Target) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.findSecrets()
 	if err := s.ask(ctx); err != nil {
 		s.close()
-		return nil, err
+		return nil, errors.New(s.secrets.Redact(err.Error()))
 	}
 	return s, nil
+}
+
+// findSecrets gathers what is sent to the server and must not be printed, even if
+// the server calls a model so.
+func (s *server) findSecrets() {
+	words := []string{s.settings.apiKey}
+	for _, h := range []http.Header{s.settings.header, s.header} {
+		words = append(words, api.HeaderSecrets(h)...)
+	}
+	if u, err := url.Parse(s.baseURL); err == nil {
+		words = append(words, api.URLSecrets(u, api.IsSecretName)...)
+	}
+	s.secrets = api.NewSecrets(words...)
+}
+
+// shown is what a server says in one short line without secrets.
+func (s *server) shown(said string) string {
+	return api.Snippet([]byte(s.secrets.Redact(said)))
 }
 
 // closeServers ends the built-in fake and the idle connections.
@@ -257,7 +277,7 @@ func (s *server) ask(ctx context.Context) error {
 	i := 0
 	if s.model != "" {
 		if i = slices.Index(names, s.model); i < 0 {
-			shown := api.Snippet([]byte(strings.Join(names, ", ")))
+			shown := s.shown(strings.Join(names, ", "))
 			return fmt.Errorf("%s has no model %q: it lists %s (a model that it does not list: set TOKPACE_SKIP_CHECK=1)", s.name(), s.model, shown)
 		}
 	}
@@ -267,7 +287,7 @@ func (s *server) ask(ctx context.Context) error {
 			Version string `json:"version"`
 		}
 		if json.Unmarshal(body, &v) == nil {
-			s.version = api.Snippet([]byte(v.Version))
+			s.version = s.shown(v.Version)
 		}
 	}
 	return nil

@@ -122,7 +122,7 @@ func runProbe(cmd *cobra.Command, o *probeFlags) error {
 		if errors.As(err, &failed) {
 			return err // the record is clean already
 		}
-		return errors.New(t.secrets.redact(err.Error()))
+		return errors.New(t.secrets.Redact(err.Error()))
 	}
 	return nil
 }
@@ -162,7 +162,7 @@ func (p *probe) run(cmd *cobra.Command) error {
 		if req, err = builtIn(p.target.api, model); err != nil {
 			return err
 		}
-		about.what = "built-in body, model " + quoted(model)
+		about.what = "built-in body, model " + quoted(p.target.secrets.Redact(model))
 		if model == "" {
 			about.what = "built-in body, model unknown"
 		}
