@@ -17,7 +17,6 @@ package client
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -25,7 +24,6 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -75,6 +73,7 @@ type Client struct {
 	once      sync.Once
 	transport http.RoundTripper
 	fresh     roundTrip // on a new connection
+	secrets   api.Secrets
 }
 
 type roundTrip func(*http.Request) (*http.Response, error)
@@ -101,7 +100,7 @@ func (c *Client) Do(ctx context.Context, req *api.Request) *Exchange {
 	defer cancel()
 	x := &exchange{c: c, ex: ex, req: req, url: target, parent: ctx, ctx: run}
 	if f := x.do(); f != nil {
-		f.Message = c.redact(f.Message)
+		f.Message = c.secrets.Redact(f.Message)
 		ex.fail(f)
 		return ex
 	}
@@ -119,6 +118,7 @@ func (c *Client) CloseIdleConnections() {
 }
 
 func (c *Client) init() {
+	c.findSecrets()
 	c.transport = c.Transport
 	if c.transport == nil {
 		c.transport = &h1.Transport{}
@@ -135,60 +135,14 @@ func (c *Client) init() {
 	}
 }
 
-// redact removes the client's secrets from words that came from elsewhere: some
-// servers repeat the key that they reject.
-func (c *Client) redact(s string) string {
-	for _, secret := range c.secrets() {
-		s = strings.ReplaceAll(s, secret, redacted)
-		// A message cut short may end inside a secret.
-		if head, cut := strings.CutSuffix(s, "…"); cut {
-			for n := len(secret) - 1; n >= minSecret; n-- {
-				if rest, found := strings.CutSuffix(head, secret[:n]); found {
-					s = rest + redacted + "…"
-					break
-				}
-			}
-		}
-	}
-	return s
-}
-
-const (
-	redacted = "[redacted]"
-	// minSecret is the length from which words count as secret: shorter ones
-	// would be found everywhere.
-	minSecret = 4
-)
-
-func (c *Client) secrets() []string {
-	secrets := []string{c.APIKey}
+// findSecrets gathers what the client sends and nobody may repeat: some servers
+// put the key that they reject into the error.
+func (c *Client) findSecrets() {
+	words := append(api.HeaderSecrets(c.Header), c.APIKey)
 	if u, err := url.Parse(c.BaseURL); err == nil {
-		if password, ok := u.User.Password(); ok {
-			basic := base64.StdEncoding.EncodeToString([]byte(u.User.Username() + ":" + password))
-			secrets = append(secrets, password, basic)
-		}
-		for _, values := range u.Query() {
-			secrets = append(secrets, values...)
-		}
+		words = append(words, api.URLSecrets(u, api.IsSecretName)...)
 	}
-	for name, values := range c.Header {
-		if secretHeader(name) {
-			for _, v := range values {
-				secrets = append(secrets, v, strings.TrimPrefix(v, "Bearer "))
-			}
-		}
-	}
-	return slices.DeleteFunc(secrets, func(s string) bool { return len(s) < minSecret })
-}
-
-func secretHeader(name string) bool {
-	name = strings.ToLower(name)
-	for _, word := range []string{"auth", "key", "token", "secret", "cookie", "password"} {
-		if strings.Contains(name, word) {
-			return true
-		}
-	}
-	return false
+	c.secrets = api.NewSecrets(words...)
 }
 
 // An exchange is one Do in progress.

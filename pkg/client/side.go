@@ -45,7 +45,7 @@ func (c *Client) Post(ctx context.Context, path string, body []byte) (status int
 func (c *Client) fetch(req *http.Request) (status int, body []byte, err error) {
 	resp, err := c.transport.RoundTrip(req)
 	if err != nil {
-		if words := c.redact(err.Error()); words != err.Error() {
+		if words := c.secrets.Redact(err.Error()); words != err.Error() {
 			err = errors.New(words)
 		}
 		return 0, nil, err

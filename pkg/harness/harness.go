@@ -159,7 +159,7 @@ func Run(b *testing.B, t Target, d dataset.Dataset, l load.Closed) {
 				run.Stop()
 				cancel()
 				run.Wait()
-				b.Fatal(s.secrets.Redact(metric.Failures(failed, seen)))
+				b.Fatal(metric.Failures(failed, seen))
 			}
 		case <-ctx.Done():
 			run.Stop()
@@ -179,7 +179,7 @@ func Run(b *testing.B, t Target, d dataset.Dataset, l load.Closed) {
 	}
 	set := metric.Of(metric.Run{Exchanges: exchanges, Elapsed: elapsed})
 	if set.Failed > s.settings.maxFail || set.OK == 0 {
-		b.Fatal(s.secrets.Redact(metric.Failures(exchanges, len(exchanges))))
+		b.Fatal(metric.Failures(exchanges, len(exchanges)))
 	}
 	if t.URL != "" {
 		b.Logf("target: %s, model %s", s.name(), s.shown(s.model))
