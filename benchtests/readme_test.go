@@ -77,7 +77,16 @@ func TestReadmeCommands(t *testing.T) {
 				return
 			case strings.Contains(c, "probe"):
 				want = "input tokens    32 (server)"
-			case strings.Contains(c, "-bench"):
+			case strings.Contains(c, "tokpace gate"):
+				// What the command before it leaves takes minutes to make.
+				dir := t.TempDir()
+				for _, name := range []string{"base.txt", "head.txt"} {
+					text := strings.Repeat("BenchmarkA 1 100 ns/op\n", 6)
+					require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666))
+				}
+				run = strings.ReplaceAll(c, "bench-out", dir)
+				want = "result: 1 ok"
+			case strings.Contains(c, "-bench "):
 				want = "BenchmarkChat/stream=true/conc=8"
 			case strings.Contains(c, "-help"):
 				want = "TOKPACE_SEED"

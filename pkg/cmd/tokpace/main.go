@@ -1,12 +1,14 @@
 // Command tokpace is the command-line side of the project: a fake inference
-// server in a process of its own, one measured request, and the comparison of
-// two commits. It holds flags and words for people; what it does is done by the
-// packages below it (fakeserver, pkg/client, pkg/ab).
+// server in a process of its own, one measured request, the comparison of two
+// commits, and a verdict about two sets of results. It holds flags and words for
+// people; what it does is done by the packages below it (fakeserver, pkg/client,
+// pkg/ab, pkg/gate).
 //
 //	tokpace fake -listen 127.0.0.1:8000 &
 //	tokpace probe -api openai-chat -base-url http://127.0.0.1:8000/v1
 //	tokpace probe -api openai-chat -base-url http://127.0.0.1:8000/v1 -body request.json -json
 //	tokpace ab -base origin/main
+//	tokpace gate bench-out/base.txt bench-out/head.txt
 //	tokpace help probe
 //
 // Flags may be written with one dash or two. Every error is one line on stderr.

@@ -19,10 +19,12 @@ func newRoot() *cobra.Command {
 		Use:   "tokpace",
 		Short: "Benchmark LLM inference servers",
 		Long: `tokpace goes with the benchmarks of LLM inference servers: a fake server to try
-them on, one measured request to look at a server, a comparison of two commits.
+them on, one measured request to look at a server, a comparison of two commits,
+a verdict about two sets of results.
 
 Exit codes: 0 success; 1 it was done, and what was measured failed; 2 it could
-not be done as asked. Every error is one line on stderr.`,
+not be done as asked; 3, of gate alone, no verdict. Every error is one line on
+stderr.`,
 		Args:          cobra.ArbitraryArgs, // so that an unknown command is ours to explain
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -40,7 +42,7 @@ not be done as asked. Every error is one line on stderr.`,
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { writeHelp(cmd.OutOrStdout(), cmd) })
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(newHelpCmd())
-	root.AddCommand(newFakeCmd(), newProbeCmd(), newABCmd(), newVersionCmd())
+	root.AddCommand(newFakeCmd(), newProbeCmd(), newABCmd(), newGateCmd(), newVersionCmd())
 	return root
 }
 

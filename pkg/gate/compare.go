@@ -1,0 +1,322 @@
+package gate
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Report is the comparison of two sets.
+type Report struct {
+	Rows   []Row    // worst first
+	Paired bool     // samples were compared pair by pair
+	Notes  []string // what else a reader should know, a line each
+}
+
+// Code returns the exit code: [CodeWorse] if any row is worse, else
+// [CodeNoVerdict] if any has no verdict or nothing is gated, else [CodePass].
+func (r *Report) Code() int {
+	code, gated := CodePass, false
+	for _, row := range r.Rows {
+		switch row.Verdict.code() {
+		case CodeWorse:
+			return CodeWorse
+		case CodeNoVerdict:
+			code = CodeNoVerdict
+		}
+		gated = gated || row.Verdict != Shown && row.Verdict != New
+	}
+	if !gated {
+		return CodeNoVerdict
+	}
+	return code
+}
+
+// sameKeys are configuration keys that have to be the same on both sides.
+// Others tell benchmarks apart if a side has several values of them, and are
+// else of no account.
+var sameKeys = []string{definitionKey, "goos", "goarch", "cpu"}
+
+// Compare judges every row of two sets.
+func Compare(base, head *Set) *Report {
+	c := &comparison{base: base, head: head, report: &Report{Paired: !base.loose && !head.loose}}
+	c.findKeys()
+	c.all(c.group(base), c.group(head))
+	if len(c.undirected) > 0 {
+		c.note("not gated, as nothing says whether more of it is better: %s (a line `Unit %[2]s better=lower` would)",
+			strings.Join(c.undirected, ", "), c.undirected[0])
+	}
+	if !c.report.Paired {
+		c.note("the runs of the two sides were not interleaved: what changed on the machine between them counts as a change of the code")
+	}
+	slices.SortStableFunc(c.report.Rows, worst)
+	return c.report
+}
+
+type comparison struct {
+	base, head *Set
+	keys       []string // that tell benchmarks apart
+	undirected []string
+	report     *Report
+}
+
+func (c *comparison) note(format string, args ...any) {
+	c.report.Notes = append(c.report.Notes, fmt.Sprintf(format, args...))
+}
+
+// findKeys finds the configuration keys that matter.
+func (c *comparison) findKeys() {
+	all := map[string]bool{}
+	for _, cfg := range slices.Concat(c.base.configs, c.head.configs) {
+		for k := range cfg {
+			all[k] = true
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(all)) {
+		b, h := values(c.base.configs, k), values(c.head.configs, k)
+		switch {
+		case slices.Contains(sameKeys, k):
+		case len(b) > 1 || len(h) > 1:
+			c.keys = append(c.keys, k)
+		case b[0] != h[0]:
+			c.note("%s: %s in base, %s in head", k, named(b), named(h))
+		}
+	}
+}
+
+// values returns the different values of a key, sorted.
+func values(configs []config, key string) []string {
+	set := map[string]bool{}
+	for _, cfg := range configs {
+		set[cfg[key]] = true
+	}
+	return slices.Sorted(maps.Keys(set))
+}
+
+func named(list []string) string {
+	out := slices.Clone(list)
+	for i, v := range out {
+		if v == "" {
+			out[i] = "nothing"
+		}
+	}
+	return strings.Join(out, " and ")
+}
+
+// group is all results of one side that belong together.
+type group struct {
+	set     *Set
+	id      id
+	benches []*bench
+}
+
+type id struct{ config, name string }
+
+// groups are the groups of a side, in the order in which they appear.
+type groups struct {
+	list []*group
+	byID map[id]*group
+}
+
+func (c *comparison) group(s *Set) groups {
+	g := groups{byID: map[id]*group{}}
+	for _, b := range s.benches {
+		var parts []string
+		for _, k := range c.keys {
+			if v := s.configs[b.config][k]; v != "" {
+				parts = append(parts, k+": "+v)
+			}
+		}
+		id := id{strings.Join(parts, ", "), b.name}
+		if g.byID[id] == nil {
+			g.byID[id] = &group{set: s, id: id}
+			g.list = append(g.list, g.byID[id])
+		}
+		g.byID[id].benches = append(g.byID[id].benches, b)
+	}
+	return g
+}
+
+func (c *comparison) all(base, head groups) {
+	// Another GOMAXPROCS is another name. Who is left over on both sides
+	// because of it is neither missing nor new.
+	left := map[id]*group{}
+	for _, h := range head.list {
+		if base.byID[h.id] == nil {
+			left[h.id.bare()] = h
+		}
+	}
+	for _, b := range base.list {
+		if h := head.byID[b.id]; h != nil {
+			c.pair(b, h)
+		} else if h := left[b.id.bare()]; h != nil {
+			c.whole(b.id, Incomparable, fmt.Sprintf("GOMAXPROCS: %s in base, %s in head", procs(b.id.name), procs(h.id.name)))
+			h.benches = nil
+		} else {
+			c.whole(b.id, Missing, "")
+		}
+	}
+	for _, h := range head.list {
+		if base.byID[h.id] == nil && h.benches != nil {
+			c.whole(h.id, New, "")
+		}
+	}
+}
+
+var suffix = regexp.MustCompile(`-(\d+)$`)
+
+func (i id) bare() id { return id{i.config, suffix.ReplaceAllString(i.name, "")} }
+
+func procs(name string) string {
+	if m := suffix.FindStringSubmatch(name); m != nil {
+		return m[1]
+	}
+	return "1"
+}
+
+// whole adds the row of a whole benchmark.
+func (c *comparison) whole(i id, v Verdict, reason string) {
+	c.report.Rows = append(c.report.Rows, Row{Config: i.config, Name: i.name, Verdict: v, Reason: reason})
+}
+
+// pair judges all rows of a benchmark that both sides have.
+func (c *comparison) pair(b, h *group) {
+	for _, k := range sameKeys {
+		if x, y := b.values(k), h.values(k); len(x) > 1 || len(y) > 1 || x[0] != y[0] {
+			c.whole(b.id, Incomparable, fmt.Sprintf("%s: %s in base, %s in head", k, named(x), named(y)))
+			return
+		}
+	}
+	units := b.units()
+	for _, u := range h.units() {
+		if !slices.Contains(units, u) {
+			units = append(units, u)
+		}
+	}
+	has := func(unit string) bool { return slices.Contains(units, unit) }
+	for _, u := range units {
+		c.report.Rows = append(c.report.Rows, c.row(b, h, u, has))
+	}
+}
+
+func (c *comparison) row(b, h *group, unit string, has func(string) bool) Row {
+	row := Row{Config: b.id.config, Name: b.id.name, Unit: unit}
+	x, y := b.column(unit), h.column(unit)
+	switch {
+	case y == nil:
+		row.Verdict = Missing
+		return row
+	case x == nil:
+		row.Verdict = New
+		return row
+	}
+	cols := &columns{base: x.values, head: y.values, basePairs: x.pairs, headPairs: y.pairs, pairedValues: c.report.Paired}
+	if row.Reason = nonFinite(x, y); row.Reason != "" {
+		row.Verdict = Incomparable
+		row.Base, row.Head = cols.summary(x.values), cols.summary(y.values)
+		return row
+	}
+	for _, key := range []string{"better", "assume"} {
+		m, n := c.base.meta(unit, key), c.head.meta(unit, key)
+		// Who does not tell the direction does not contradict; who does not
+		// promise an exact value promises none.
+		contradict := m != n && m != "" && n != ""
+		if key == "assume" {
+			contradict = (m == "exact") != (n == "exact")
+		}
+		if contradict {
+			row.Verdict = Incomparable
+			row.Reason = fmt.Sprintf("Unit %s %s=: %s in base, %s in head", unit, key, named([]string{m}), named([]string{n}))
+			return row
+		}
+	}
+	cols.exact = c.base.meta(unit, "assume") == "exact"
+	cols.better = c.direction(unit)
+	if cols.better == 0 && !cols.exact && !slices.Contains(c.undirected, unit) {
+		c.undirected = append(c.undirected, unit)
+	}
+	ours := b.values(definitionKey)[0] != ""
+	cols.rule = policy(unit, cols.exact, cols.better, ours, has)
+	cols.judge(&row)
+	return row
+}
+
+func (c *comparison) direction(unit string) int {
+	for _, s := range []*Set{c.base, c.head} {
+		switch s.meta(unit, "better") {
+		case "higher":
+			return +1
+		case "lower":
+			return -1
+		}
+	}
+	return direction(unit)
+}
+
+// column is the values of a unit of a group.
+type column struct {
+	values    []float64
+	pairs     []pair
+	nonFinite int
+	first     string
+}
+
+func (g *group) column(unit string) *column {
+	var col *column
+	for _, b := range g.benches {
+		s := b.find(unit)
+		if s == nil {
+			continue
+		}
+		if col == nil {
+			col = &column{first: s.first}
+		}
+		col.values = append(col.values, s.values...)
+		for _, p := range s.pairs {
+			if p > 0 {
+				col.pairs = append(col.pairs, g.set.pairs[p-1])
+			}
+		}
+		if col.nonFinite == 0 {
+			col.first = s.first
+		}
+		col.nonFinite += s.nonFinite
+	}
+	return col
+}
+
+func (g *group) values(key string) []string {
+	var configs []config
+	for _, b := range g.benches {
+		configs = append(configs, g.set.configs[b.config])
+	}
+	return values(configs, key)
+}
+
+func (g *group) units() []string {
+	var units []string
+	for _, b := range g.benches {
+		for _, s := range b.series {
+			if !slices.Contains(units, s.unit) {
+				units = append(units, s.unit)
+			}
+		}
+	}
+	return units
+}
+
+func nonFinite(base, head *column) string {
+	n, first := base.nonFinite+head.nonFinite, base.first
+	if base.nonFinite == 0 {
+		first = head.first
+	}
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return "1 non-finite sample left out: " + first
+	}
+	return fmt.Sprintf("%d non-finite samples left out, the first is %s", n, first)
+}

@@ -1,0 +1,272 @@
+package gate
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"golang.org/x/perf/benchmath"
+)
+
+// Levels of the intervals, and the least number of values that they are made
+// of. That of pairs is high because those who take pairs look at them several
+// times on the way.
+const (
+	pairedLevel   = 0.9975
+	unpairedLevel = 0.95
+	leastUnpaired = 6
+)
+
+var leastPairs = PairsFor(pairedLevel)
+
+// Row is one unit of one benchmark, or a whole benchmark that cannot be
+// compared.
+type Row struct {
+	Config string // what tells benchmarks of one name apart, as "pkg: a"; mostly nothing
+	Name   string // without "Benchmark", with -N
+	Unit   string // tidied; empty for a whole benchmark
+
+	Verdict Verdict
+	Reason  string // one line; may be empty
+	Exact   bool
+
+	// Base and Head summarize the finite values of the sides; N is 0 where
+	// there are none.
+	Base, Head Summary
+
+	// Shift is head − base: of logs if Ratio, else in the unit itself, which
+	// goes for values that are 0 or negative. It has a Level of 0 if there is
+	// none.
+	Shift Interval
+	Ratio bool
+
+	// P is benchstat's: two-sided, of the test of Mann and Whitney.
+	P float64
+}
+
+// Summary is one side of a row.
+type Summary struct {
+	N int
+	benchmath.Summary
+}
+
+// columns is one row's values on both sides.
+type columns struct {
+	base, head   []float64
+	basePairs    []pair
+	headPairs    []pair
+	better       int
+	rule         rule
+	exact        bool
+	pairedValues bool
+}
+
+// judge fills in the verdict.
+func (c *columns) judge(row *Row) {
+	row.Exact = c.exact
+	row.Base, row.Head = c.summary(c.base), c.summary(c.head)
+	if c.exact {
+		row.Verdict, row.Reason = c.judgeExact()
+		return
+	}
+	row.P = pValue(c.base, c.head)
+	if allZero(c.base) && allZero(c.head) {
+		row.Shift, row.Verdict = Interval{Level: 1}, OK
+		if !c.rule.gated {
+			row.Verdict = Shown
+		}
+		return
+	}
+	if reason := c.align(); reason != "" {
+		row.Verdict, row.Reason = Incomparable, reason
+		return
+	}
+	if reason := c.tooFew(); reason != "" {
+		if row.Verdict = Shown; c.rule.gated {
+			row.Verdict, row.Reason = Incomparable, reason
+		}
+		return
+	}
+	row.Ratio = slices.Min(c.base) > 0 && slices.Min(c.head) > 0
+	row.Shift = c.shift(row.Ratio)
+	if !c.rule.gated {
+		row.Verdict = Shown
+		return
+	}
+	row.Verdict, row.Reason = c.decide(row.Shift, row.Ratio)
+}
+
+func (c *columns) judgeExact() (Verdict, string) {
+	for _, side := range []struct {
+		name   string
+		values []float64
+	}{{"base", c.base}, {"head", c.head}} {
+		if lo, hi := slices.Min(side.values), slices.Max(side.values); lo != hi {
+			return Incomparable, fmt.Sprintf("exact, and yet from %s to %s within %s", plain(lo), plain(hi), side.name)
+		}
+	}
+	switch d := c.head[0] - c.base[0]; {
+	case d == 0:
+		return OK, ""
+	case c.better != 0 && d > 0 == (c.better > 0):
+		return Improvement, ""
+	}
+	return Changed, ""
+}
+
+// align brings the values of both sides into the same order of pairs.
+func (c *columns) align() string {
+	if !c.pairedValues {
+		return ""
+	}
+	index := map[pair]int{}
+	for i, p := range c.basePairs {
+		if _, twice := index[p]; twice {
+			return fmt.Sprintf("two results in %v of base", p)
+		}
+		index[p] = i
+	}
+	head := make([]float64, len(c.base))
+	seen := map[pair]bool{}
+	for i, p := range c.headPairs {
+		at, ok := index[p]
+		switch {
+		case !ok:
+			return fmt.Sprintf("%v is in head only", p)
+		case seen[p]:
+			return fmt.Sprintf("two results in %v of head", p)
+		}
+		seen[p], head[at] = true, c.head[i]
+	}
+	for _, p := range c.basePairs {
+		if !seen[p] {
+			return fmt.Sprintf("%v is in base only", p)
+		}
+	}
+	c.head = head
+	return ""
+}
+
+func (c *columns) tooFew() string {
+	switch {
+	case c.pairedValues && len(c.base) < leastPairs:
+		return fmt.Sprintf("too few pairs: want %d", leastPairs)
+	case !c.pairedValues && min(len(c.base), len(c.head)) < leastUnpaired:
+		return fmt.Sprintf("too few samples: want %d a side", leastUnpaired)
+	}
+	return ""
+}
+
+func (c *columns) shift(ratio bool) Interval {
+	base, head := c.base, c.head
+	if ratio {
+		base, head = logs(base), logs(head)
+	}
+	if !c.pairedValues {
+		return RankSum(base, head, unpairedLevel)
+	}
+	d := make([]float64, len(base))
+	for i := range d {
+		d[i] = head[i] - base[i]
+	}
+	return SignedRank(d, pairedLevel)
+}
+
+// decide is the rule. Seen with up as worse, and L as the limit:
+//
+//	            pairs                     separate runs
+//	regression  Lo > 0 and estimate > L   Lo > L
+//	improvement its mirror                its mirror
+//	ok          Hi ≤ L                    Hi ≤ L
+//	suspect     else, if estimate > L     else, if estimate > L
+//	noisy       else                      else
+//
+// With separate runs a difference above 0 alone says nothing: the machine's
+// drift between the runs is one.
+func (c *columns) decide(iv Interval, ratio bool) (Verdict, string) {
+	limit := c.limit(ratio)
+	bad := iv
+	if c.better > 0 {
+		bad.Center, bad.Lo, bad.Hi = -iv.Center, -iv.Hi, -iv.Lo
+	}
+	threshold := limit
+	if c.pairedValues {
+		threshold = 0
+	}
+	switch {
+	case bad.Lo > threshold && bad.Center > limit:
+		return Regression, ""
+	case bad.Hi < -threshold && bad.Center < -limit:
+		return Improvement, ""
+	case bad.Hi <= limit:
+		return OK, ""
+	}
+	hidden := c.describe(bad.Hi, ratio)
+	if bad.Center > limit {
+		return Suspect, "may be chance; as bad as " + hidden + " is possible"
+	}
+	return Noisy, "could hide " + hidden
+}
+
+// describe says how large a shift in the bad direction is.
+func (c *columns) describe(bad float64, ratio bool) string {
+	if c.better > 0 {
+		bad = -bad
+	}
+	if ratio {
+		return percent(bad)
+	}
+	return fmt.Sprintf("%+.4g", bad)
+}
+
+// limit is the largest change that is none, as a shift.
+func (c *columns) limit(ratio bool) float64 {
+	old := math.Abs(c.summary(c.base).Center)
+	least := c.rule.least * (1 - 1e-9) // a change by just as much is one
+	if !ratio {
+		return max(c.rule.limit*old, least)
+	}
+	return max(math.Log1p(c.rule.limit), math.Log1p(least/old))
+}
+
+func (c *columns) summary(values []float64) Summary {
+	if len(values) == 0 {
+		return Summary{}
+	}
+	s := benchmath.NewSample(slices.Clone(values), &benchmath.DefaultThresholds) // it sorts
+	return Summary{len(values), benchmath.AssumeNothing.Summary(s, 0.95)}
+}
+
+func pValue(base, head []float64) float64 {
+	c := benchmath.AssumeNothing.Compare(
+		benchmath.NewSample(slices.Clone(base), &benchmath.DefaultThresholds),
+		benchmath.NewSample(slices.Clone(head), &benchmath.DefaultThresholds))
+	return min(max(c.P, 0), 1)
+}
+
+func logs(values []float64) []float64 {
+	out := make([]float64, len(values))
+	for i, v := range values {
+		// A difference of logs, unlike the log of a ratio, is exactly the
+		// negative of the reverse one: ties stay ties.
+		out[i] = math.Log(v)
+	}
+	return out
+}
+
+func allZero(values []float64) bool {
+	return !slices.ContainsFunc(values, func(v float64) bool { return v != 0 })
+}
+
+// percent is a shift of logs as a change in percent.
+func percent(shift float64) string { return fmt.Sprintf("%+.1f%%", 100*math.Expm1(shift)) }
+
+// plain is a number with all its digits and no exponent.
+func plain(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+
+// worst orders rows: by verdict, then by how far the estimate is from no change.
+func worst(a, b Row) int {
+	return cmp.Or(cmp.Compare(a.Verdict, b.Verdict), cmp.Compare(math.Abs(b.Shift.Center), math.Abs(a.Shift.Center)))
+}
