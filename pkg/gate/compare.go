@@ -273,9 +273,13 @@ func (g *group) column(unit string) *column {
 		if col == nil {
 			col = &column{first: s.first}
 		}
-		col.values = append(col.values, s.values...)
+		if len(g.benches) == 1 {
+			col.values = s.values // nobody writes to it
+		} else {
+			col.values = append(col.values, s.values...)
+		}
 		for _, p := range s.pairs {
-			if p > 0 {
+			if !g.set.loose {
 				col.pairs = append(col.pairs, g.set.pairs[p-1])
 			}
 		}

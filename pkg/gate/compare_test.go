@@ -92,7 +92,7 @@ func TestCaseH57OneSideConstant(t *testing.T) {
 	row := compare(t, base, head).row(t, "sec/op")
 	require.Equal(t, Improvement, row.Verdict)
 	require.Equal(t, "-6.45%", row.delta())
-	require.Equal(t, "0.002", fmt.Sprintf("%.3f", row.P))
+	require.Equal(t, "0.002", fmt.Sprintf("%.3f", row.P()))
 	require.Equal(t, []int{6, 6}, []int{row.Base.N, row.Head.N})
 	r := compare(t, head, base)
 	require.Equal(t, Regression, r.Rows[0].Verdict)

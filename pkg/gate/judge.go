@@ -42,8 +42,20 @@ type Row struct {
 	Shift Interval
 	Ratio bool
 
-	// P is benchstat's: two-sided, of the test of Mann and Whitney.
-	P float64
+	base, head []float64 // finite values in the order they were read
+}
+
+// P returns benchstat's p-value: two-sided, of the test of Mann and Whitney. It
+// is computed by each call, as for samples with ties it takes longer than all
+// else and nothing is decided by it. It is 1 where a side has no value.
+func (row Row) P() float64 {
+	if len(row.base) == 0 || len(row.head) == 0 {
+		return 1
+	}
+	c := benchmath.AssumeNothing.Compare(
+		benchmath.NewSample(slices.Clone(row.base), &benchmath.DefaultThresholds), // it sorts
+		benchmath.NewSample(slices.Clone(row.head), &benchmath.DefaultThresholds))
+	return min(max(c.P, 0), 1)
 }
 
 // Summary is one side of a row.
@@ -66,12 +78,12 @@ type columns struct {
 // judge fills in the verdict.
 func (c *columns) judge(row *Row) {
 	row.Exact = c.exact
+	row.base, row.head = c.base, c.head
 	row.Base, row.Head = c.summary(c.base), c.summary(c.head)
 	if c.exact {
 		row.Verdict, row.Reason = c.judgeExact()
 		return
 	}
-	row.P = pValue(c.base, c.head)
 	if allZero(c.base) && allZero(c.head) {
 		row.Shift, row.Verdict = Interval{Level: 1}, OK
 		if !c.rule.gated {
@@ -237,13 +249,6 @@ func (c *columns) summary(values []float64) Summary {
 	}
 	s := benchmath.NewSample(slices.Clone(values), &benchmath.DefaultThresholds) // it sorts
 	return Summary{len(values), benchmath.AssumeNothing.Summary(s, 0.95)}
-}
-
-func pValue(base, head []float64) float64 {
-	c := benchmath.AssumeNothing.Compare(
-		benchmath.NewSample(slices.Clone(base), &benchmath.DefaultThresholds),
-		benchmath.NewSample(slices.Clone(head), &benchmath.DefaultThresholds))
-	return min(max(c.P, 0), 1)
 }
 
 func logs(values []float64) []float64 {

@@ -88,7 +88,7 @@ func (r *Report) cells(row Row) []string {
 	}
 	cells := []string{name, row.Unit, row.value(row.Base), row.value(row.Head), row.delta(), row.interval(), "", "", row.Verdict.String()}
 	if row.Shift.Level > 0 {
-		cells[6] = fmt.Sprintf("%.3f", row.P)
+		cells[6] = fmt.Sprintf("%.3f", row.P())
 	}
 	switch {
 	case row.Base.N == 0 && row.Head.N == 0:
