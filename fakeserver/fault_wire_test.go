@@ -149,7 +149,11 @@ func TestFaultsOverTCP(t *testing.T) {
 			defer c.Close()
 			_, err = io.WriteString(c, rawRequest("POST", "/v1/completions", `{"prompt":"a","stream":true,"max_tokens":1}`, FaultHeader, tc.fault))
 			require.NoError(t, err)
-			reads, end, _ := rawRead(t, c, time.Second)
+			patience := 10 * time.Second
+			if tc.end == "open" {
+				patience = time.Second // nothing tells it but silence
+			}
+			reads, end, _ := rawRead(t, c, patience)
 			require.Equal(t, tc.end, end)
 			var all string
 			for _, r := range reads {
