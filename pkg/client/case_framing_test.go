@@ -37,7 +37,7 @@ func TestCaseH03LongLine(t *testing.T) {
 			if raceEnabled && c.bytes > 1<<20 {
 				t.Skip("decoding it takes seconds under the race detector")
 			}
-			playOn(t, client.H1, chatRequest(t), want{events: [][]int{{50, 100, c.next}}, in: "2 server", out: "3 server", text: "abc"},
+			playOn(t, client.H1, chatRequest(t), want{events: [][]int{{50, 100, c.next}}, in: "2 server", out: "3 server", text: "abc", bulk: c.bytes > 1<<20},
 				stream(at(50, tok("a")), at(100, padded), at(c.next, tok("c")), at(c.next+10, fins, use(2, 3), done)))
 		})
 	}

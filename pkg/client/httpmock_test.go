@@ -1,8 +1,11 @@
 package client_test
 
 import (
+	"errors"
 	"io"
 	"net/http"
+	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -227,4 +230,23 @@ func TestTransportErrors(t *testing.T) {
 	ex := cl.Do(t.Context(), chatRequest(t))
 	require.False(t, ex.OK)
 	require.NotEmpty(t, ex.Error.Message)
+}
+
+// Nor where the message goes on behind the cut, and not in another spelling.
+func TestSecretsAreNotRepeatedInside(t *testing.T) {
+	noLeaks(t)
+	const key = "sk-abc+/8xZ&fghij=="
+	for n := range 220 {
+		pad := strings.Repeat("x", n)
+		for name, respond := range map[string]httpmock.Responder{
+			"redirect":   answer(307, "", "", "Location", "/"+pad+url.QueryEscape(key)+strings.Repeat("y", 200)),
+			"no choices": answer(200, "application/json", `{"x":"`+pad+strings.ReplaceAll(key, "&", `\u0026`)+strings.Repeat("y", 200)+`"}`),
+			"transport":  httpmock.NewErrorResponder(errors.New("read " + strconv.Quote(pad+key[:6]) + "…: broken")),
+		} {
+			cl, _ := mocked(t, chatURL, respond)
+			cl.APIKey = key
+			ex := cl.Do(t.Context(), &api.Request{API: api.Chat})
+			require.NotContains(t, ex.Error.Message, key[:5], "%s after %d bytes", name, n)
+		}
+	}
 }

@@ -25,7 +25,11 @@ func (c *Client) Warm(ctx context.Context, n int, path string) {
 	if err != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, warmTimeout)
+	limit := warmTimeout
+	if c.Timeout > 0 {
+		limit = min(limit, c.Timeout)
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if t, ok := c.transport.(interface {
 		Warm(ctx context.Context, url string, n int) error
