@@ -14,8 +14,8 @@
 //
 // Without any setting the built-in fake server is measured. OPENAI_BASE_URL and
 // OPENAI_API_KEY name another; every setting is an environment variable
-// TOKPACE_…, listed by -help of a test binary whose package calls
-// RegisterFlags.
+// TOKPACE_…, listed by `go test . -args -help` in every package whose TestMain
+// is Main.
 package harness
 
 import (

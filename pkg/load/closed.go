@@ -7,7 +7,7 @@
 //	for range 100 {
 //		ex := <-run.Done() // one receive per request
 //	}
-//	exchanges := run.Wait()
+//	exchanges, elapsed, err := run.Wait()
 package load
 
 import (
