@@ -26,8 +26,11 @@ var imports = map[string][]string{
 	"pkg/harness":     {"fakeserver", "pkg/memnet", "pkg/metric", "pkg/load", "pkg/dataset", "pkg/pacer", "pkg/client", "pkg/api", "pkg/sse", "pkg/tokens", "pkg/h1"},
 	"pkg/cmd/tokpace": {"*"},
 	"benchtests":      {"*"},
+	"pkg/gate":        {"pkg/strictyaml"},
+	"pkg/ab":          {"pkg/gate", "pkg/strictyaml"},
+	"pkg/report":      {"pkg/gate", "pkg/strictyaml", "pkg/metric", "pkg/client", "pkg/api", "pkg/sse", "pkg/tokens", "pkg/h1"},
 
-	"fakeserver/profile": {"fakeserver", "pkg/tokens", "pkg/pacer"},
+	"fakeserver/profile": {"fakeserver", "pkg/tokens", "pkg/pacer", "pkg/strictyaml"},
 }
 
 // light are the packages that users import: they bring the standard library,

@@ -1,6 +1,6 @@
 // Package profile reads the configuration of a fake server from a file: what it serves, when, and which faults it has.
 //
-// It lies beside fakeserver, which stays free of dependencies, and imports it, pkg/tokens and a YAML parser. JSON is
+// It lies beside fakeserver, which stays free of dependencies, and imports it, pkg/tokens and pkg/strictyaml. JSON is
 // YAML too. A profile has the keys of X-Fake-Plan, those of the command's flags, and rules:
 //
 //	ttft: 20ms
@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"example.com/tokpace/fakeserver"
+	"example.com/tokpace/pkg/strictyaml"
 	"example.com/tokpace/pkg/tokens"
 )
 
@@ -88,19 +89,19 @@ func parse(data []byte) (cfg fakeserver.Config, err error) {
 	if len(data) > maxSize {
 		return cfg, fmt.Errorf("over %d bytes", maxSize)
 	}
-	src, err := newSource(data)
+	doc, err := strictyaml.Parse(data)
 	if err != nil {
 		return cfg, err
 	}
 	var d document
-	if err := src.decode(&d); err != nil {
+	if err := doc.Decode(&d); err != nil {
 		return cfg, err
 	}
 	if cfg, err = d.config(); err == nil {
 		err = fakeserver.Check(cfg)
 	}
 	if err != nil {
-		return fakeserver.Config{}, src.explain(err)
+		return fakeserver.Config{}, source{doc}.explain(err)
 	}
 	return cfg, nil
 }

@@ -273,9 +273,9 @@ func TestRunRefusesBadInput(t *testing.T) {
 	}{
 		{"no ref", func(c *ab.Config) { c.Base = "" }, "no base commit given: say which, as in -base main"},
 		{"no benchstat", func(c *ab.Config) { c.Benchstat = nil }, "go get -tool golang.org/x/perf/cmd/benchstat"},
-		{"unknown ref", func(c *ab.Config) { c.Base = "nowhere" }, `unknown base commit "nowhere"`},
-		{"option as ref", func(c *ab.Config) { c.Base = "--all" }, `unknown base commit "--all"`},
-		{"tree as ref", func(c *ab.Config) { c.Base = "HEAD:benchtests" }, `unknown base commit "HEAD:benchtests"`},
+		{"unknown ref", func(c *ab.Config) { c.Base = "nowhere" }, `unknown commit "nowhere"`},
+		{"option as ref", func(c *ab.Config) { c.Base = "--all" }, `unknown commit "--all"`},
+		{"tree as ref", func(c *ab.Config) { c.Base = "HEAD:benchtests" }, `unknown commit "HEAD:benchtests"`},
 		{"no repository", func(c *ab.Config) { c.Dir = bare }, " is in no git working tree: git rev-parse: fatal: not a git repository"},
 		{"no package", func(c *ab.Config) { c.Package = "./nothing" }, "package ./nothing: go list: "},
 		{"many packages", func(c *ab.Config) { c.Package = "./..." }, "package ./... stands for 4 packages, want 1"},

@@ -40,15 +40,8 @@ func locate(ctx context.Context, cfg Config) (*source, error) {
 	if !filepath.IsAbs(s.out) {
 		s.out = filepath.Join(dir, s.out)
 	}
-	// A leading dash would be taken for an option; git has no such refs.
-	if !strings.HasPrefix(cfg.Base, "-") {
-		hash, err := output(ctx, dir, "git", "rev-parse", "--verify", "--quiet", cfg.Base+"^{commit}")
-		if err == nil {
-			s.base = strings.TrimSpace(string(hash))
-		}
-	}
-	if s.base == "" {
-		return nil, inputError("unknown base commit %q", cfg.Base)
+	if s.base, err = resolve(ctx, dir, cfg.Base); err != nil {
+		return nil, err
 	}
 
 	listed, err := output(ctx, dir, "go", "list", "-f", "{{.Dir}}", "--", cfg.Package)

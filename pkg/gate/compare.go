@@ -3,7 +3,6 @@ package gate
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -12,6 +11,7 @@ import (
 type Report struct {
 	Rows   []Row    // worst first
 	Paired bool     // samples were compared pair by pair
+	Strict bool     // noisy rows count as having no verdict
 	Notes  []string // what else a reader should know, a line each
 }
 
@@ -20,7 +20,7 @@ type Report struct {
 func (r *Report) Code() int {
 	code, gated := CodePass, false
 	for _, row := range r.Rows {
-		switch row.Verdict.code() {
+		switch row.Verdict.code(r.Strict) {
 		case CodeWorse:
 			return CodeWorse
 		case CodeNoVerdict:
@@ -34,29 +34,69 @@ func (r *Report) Code() int {
 	return code
 }
 
-// sameKeys are configuration keys that have to be the same on both sides.
-// Others tell benchmarks apart if a side has several values of them, and are
-// else of no account.
+// Undecided returns the benchmarks, without -N, about which more pairs could tell
+// more.
+func (r *Report) Undecided() []string {
+	var names []string
+	for _, row := range r.Rows {
+		name := procsSuffix.ReplaceAllString(row.Name, "")
+		if r.Paired && !row.Verdict.decided() && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// sameKeys are configuration keys that have to be the same on both sides, as a
+// rule. Others tell benchmarks apart if a side has several values of them, and
+// are else of no account.
 var sameKeys = []string{definitionKey, "goos", "goarch", "cpu"}
 
-// Compare judges every row of two sets.
-func Compare(base, head *Set) *Report {
-	c := &comparison{base: base, head: head, report: &Report{Paired: !base.loose && !head.loose}}
+// Compare judges every row of two sets by a policy; nil is the zero one.
+func Compare(base, head *Set, p *Policy) *Report {
+	return compare(base, head, p, false)
+}
+
+// CompareExact judges only rows whose values are exact: those of results that
+// were measured on different machines at different times, which say nothing
+// about anybody's speed. GOMAXPROCS and the machine may differ.
+func CompareExact(base, head *Set, p *Policy) *Report {
+	return compare(base, head, p, true)
+}
+
+func compare(base, head *Set, p *Policy, exactOnly bool) *Report {
+	if p == nil {
+		p = &Policy{}
+	}
+	c := &comparison{base: base, head: head, policy: p, exactOnly: exactOnly, same: sameKeys,
+		report: &Report{Paired: !base.loose && !head.loose, Strict: p.Strict}}
+	if exactOnly {
+		c.same = []string{definitionKey}
+		c.report.Paired = false
+	}
 	c.findKeys()
 	c.all(c.group(base), c.group(head))
 	if len(c.undirected) > 0 {
 		c.note("not gated, as nothing says whether more of it is better: %s (a line `Unit %[2]s better=lower` would)",
 			strings.Join(c.undirected, ", "), c.undirected[0])
 	}
-	if !c.report.Paired {
-		c.note("the runs of the two sides were not interleaved: what changed on the machine between them counts as a change of the code")
+	if !c.report.Paired && !exactOnly {
+		c.note("the runs of the two sides were not interleaved: what changed on the machine between them counts as a change of the code (tokpace ab interleaves)")
+	}
+	for _, a := range p.apply(c.report.Rows) {
+		c.note("nothing to accept: %s:%s, of %s", a.Unit, a.Name, a.From)
 	}
 	slices.SortStableFunc(c.report.Rows, worst)
+	c.hint()
 	return c.report
 }
 
 type comparison struct {
 	base, head *Set
+	policy     *Policy
+	exactOnly  bool
+	same       []string // configuration keys that have to be the same on both sides
 	keys       []string // that tell benchmarks apart
 	undirected []string
 	report     *Report
@@ -130,6 +170,9 @@ func (c *comparison) group(s *Set) groups {
 			}
 		}
 		id := id{strings.Join(parts, ", "), b.name}
+		if c.exactOnly {
+			id = id.bare()
+		}
 		if g.byID[id] == nil {
 			g.byID[id] = &group{set: s, id: id}
 			g.list = append(g.list, g.byID[id])
@@ -165,12 +208,10 @@ func (c *comparison) all(base, head groups) {
 	}
 }
 
-var suffix = regexp.MustCompile(`-(\d+)$`)
-
-func (i id) bare() id { return id{i.config, suffix.ReplaceAllString(i.name, "")} }
+func (i id) bare() id { return id{i.config, procsSuffix.ReplaceAllString(i.name, "")} }
 
 func procs(name string) string {
-	if m := suffix.FindStringSubmatch(name); m != nil {
+	if m := procsSuffix.FindStringSubmatch(name); m != nil {
 		return m[1]
 	}
 	return "1"
@@ -178,14 +219,18 @@ func procs(name string) string {
 
 // whole adds the row of a whole benchmark.
 func (c *comparison) whole(i id, v Verdict, reason string) {
-	c.report.Rows = append(c.report.Rows, Row{Config: i.config, Name: i.name, Verdict: v, Reason: reason})
+	c.report.Rows = append(c.report.Rows, Row{Config: i.config, Name: i.name, Verdict: v, Reason: reason, Rule: "default: all benchmarks"})
 }
 
 // pair judges all rows of a benchmark that both sides have.
 func (c *comparison) pair(b, h *group) {
-	for _, k := range sameKeys {
+	for _, k := range c.same {
 		if x, y := b.values(k), h.values(k); len(x) > 1 || len(y) > 1 || x[0] != y[0] {
 			c.whole(b.id, Incomparable, fmt.Sprintf("%s: %s in base, %s in head", k, named(x), named(y)))
+			if k == definitionKey {
+				// That it is a new version can be accepted; more cannot be found out.
+				c.report.Rows[len(c.report.Rows)-1].Unit = definitionKey
+			}
 			return
 		}
 	}
@@ -197,12 +242,17 @@ func (c *comparison) pair(b, h *group) {
 	}
 	has := func(unit string) bool { return slices.Contains(units, unit) }
 	for _, u := range units {
-		c.report.Rows = append(c.report.Rows, c.row(b, h, u, has))
+		if row := c.row(b, h, u, has); !c.exactOnly || row.Exact {
+			c.report.Rows = append(c.report.Rows, row)
+		}
 	}
 }
 
 func (c *comparison) row(b, h *group, unit string, has func(string) bool) Row {
 	row := Row{Config: b.id.config, Name: b.id.name, Unit: unit}
+	cols := &columns{settled: c.settle(b, unit, has), pairedValues: c.report.Paired}
+	row.Gated, row.Exact, row.Better = cols.gated, cols.exact, cols.better
+	row.Limit, row.Least, row.Rule = cols.limit, cols.least, cols.from
 	x, y := b.column(unit), h.column(unit)
 	switch {
 	case y == nil:
@@ -212,18 +262,19 @@ func (c *comparison) row(b, h *group, unit string, has func(string) bool) Row {
 		row.Verdict = New
 		return row
 	}
-	cols := &columns{base: x.values, head: y.values, basePairs: x.pairs, headPairs: y.pairs, pairedValues: c.report.Paired}
+	cols.base, cols.head, cols.basePairs, cols.headPairs = x.values, y.values, x.pairs, y.pairs
 	if row.Reason = nonFinite(x, y); row.Reason != "" {
 		row.Verdict = Incomparable
 		row.Base, row.Head = cols.summary(x.values), cols.summary(y.values)
 		return row
 	}
-	for _, key := range []string{"better", "assume"} {
+	for _, key := range []string{"better", "assume", "gate", "least"} {
 		m, n := c.base.meta(unit, key), c.head.meta(unit, key)
-		// Who does not tell the direction does not contradict; who does not
-		// promise an exact value promises none.
-		contradict := m != n && m != "" && n != ""
-		if key == "assume" {
+		contradict := m != n
+		switch key {
+		case "better": // who does not tell the direction does not contradict
+			contradict = contradict && m != "" && n != ""
+		case "assume": // who does not promise an exact value promises none
 			contradict = (m == "exact") != (n == "exact")
 		}
 		if contradict {
@@ -232,15 +283,24 @@ func (c *comparison) row(b, h *group, unit string, has func(string) bool) Row {
 			return row
 		}
 	}
-	cols.exact = c.base.meta(unit, "assume") == "exact"
-	cols.better = c.direction(unit)
-	if cols.better == 0 && !cols.exact && !slices.Contains(c.undirected, unit) {
+	if cols.better == 0 && !cols.exact && !cols.gated && !slices.Contains(c.undirected, unit) {
 		c.undirected = append(c.undirected, unit)
 	}
-	ours := b.values(definitionKey)[0] != ""
-	cols.rule = policy(unit, cols.exact, cols.better, ours, has)
 	cols.judge(&row)
 	return row
+}
+
+// settle finds how a unit of a benchmark is judged.
+func (c *comparison) settle(b *group, unit string, has func(string) bool) settled {
+	meta := func(key string) string {
+		if v := c.base.meta(unit, key); v != "" {
+			return v
+		}
+		return c.head.meta(unit, key)
+	}
+	ours := b.values(definitionKey)[0] != ""
+	exact := meta("assume") == "exact"
+	return c.policy.settle(b.id.name, unit, defaults(unit, exact, c.direction(unit), ours, has), meta)
 }
 
 func (c *comparison) direction(unit string) int {

@@ -40,9 +40,9 @@ func around(center float64, spread float64, n int) []float64 {
 	return out
 }
 
-func compare(t *testing.T, base, head string) *Report {
+func judged(t *testing.T, base, head string) *Report {
 	t.Helper()
-	return Compare(readSet(t, base), readSet(t, head))
+	return Compare(readSet(t, base), readSet(t, head), nil)
 }
 
 // row returns the one row of a unit.
@@ -60,7 +60,7 @@ func (r *Report) row(t *testing.T, unit string) Row {
 func TestCaseH52BenchmarksOnOneSide(t *testing.T) {
 	chat := lines("BenchmarkChat-8 10 %s ns/op", 238, 239, 240, 241, 242, 243)
 	vision := lines("BenchmarkVision-8 10 %s ns/op", 96000, 96001, 96002, 96003, 96004, 96005)
-	r := compare(t, header+chat+vision, header+chat)
+	r := judged(t, header+chat+vision, header+chat)
 	require.Len(t, r.Rows, 2)
 	require.Equal(t, "Vision-8", r.Rows[0].Name)
 	require.Equal(t, Missing, r.Rows[0].Verdict)
@@ -68,33 +68,33 @@ func TestCaseH52BenchmarksOnOneSide(t *testing.T) {
 	require.Zero(t, r.Rows[1].Shift.Center)
 	require.Equal(t, CodeNoVerdict, r.Code())
 
-	r = compare(t, header+chat, header+chat+vision)
+	r = judged(t, header+chat, header+chat+vision)
 	require.Equal(t, New, r.Rows[0].Verdict)
 	require.Equal(t, CodePass, r.Code())
 }
 
 func TestCaseH55NaNMetric(t *testing.T) {
 	base := header + lines("BenchmarkIdle-8 10 %s ns/op 0 B/op", 310, 311, 309, 310, 312, 308)
-	r := compare(t, base, header+strings.Repeat("BenchmarkIdle-8 0 NaN ns/op 0 B/op\n", 6))
+	r := judged(t, base, header+strings.Repeat("BenchmarkIdle-8 0 NaN ns/op 0 B/op\n", 6))
 	row := r.row(t, "sec/op")
 	require.Equal(t, Incomparable, row.Verdict)
 	require.Equal(t, "6 non-finite samples left out, the first is NaN ns/op at f.txt:4", row.Reason)
 	require.Equal(t, OK, r.row(t, "B/op").Verdict)
 	require.Equal(t, CodeNoVerdict, r.Code())
 
-	r = compare(t, base+"BenchmarkIdle-8 1 -Inf ns/op 0 B/op\n", base)
+	r = judged(t, base+"BenchmarkIdle-8 1 -Inf ns/op 0 B/op\n", base)
 	require.Equal(t, "1 non-finite sample left out: -Inf ns/op at f.txt:10", r.row(t, "sec/op").Reason)
 }
 
 func TestCaseH57OneSideConstant(t *testing.T) {
 	base := header + lines("BenchmarkA-8 10 %s ns/op", 310, 311, 309, 310, 312, 308)
 	head := header + lines("BenchmarkA-8 10 %s ns/op", 290, 290, 290, 290, 290, 290)
-	row := compare(t, base, head).row(t, "sec/op")
+	row := judged(t, base, head).row(t, "sec/op")
 	require.Equal(t, Improvement, row.Verdict)
 	require.Equal(t, "-6.45%", row.delta())
 	require.Equal(t, "0.002", fmt.Sprintf("%.3f", row.P()))
 	require.Equal(t, []int{6, 6}, []int{row.Base.N, row.Head.N})
-	r := compare(t, head, base)
+	r := judged(t, head, base)
 	require.Equal(t, Regression, r.Rows[0].Verdict)
 	require.Equal(t, CodeWorse, r.Code())
 }
@@ -105,10 +105,10 @@ func TestCaseH59HigherIsBetter(t *testing.T) {
 		meta := header + "Unit score better=higher\n"
 		slow := meta + lines(format, 400, 401, 402, 403, 404, 405)
 		fast := meta + lines(format, 500, 501, 502, 503, 504, 505)
-		r := compare(t, slow, fast)
+		r := judged(t, slow, fast)
 		require.Equal(t, Improvement, r.Rows[0].Verdict, unit)
 		require.Equal(t, CodePass, r.Code(), unit)
-		r = compare(t, fast, slow)
+		r = judged(t, fast, slow)
 		require.Equal(t, Regression, r.Rows[0].Verdict, unit)
 		require.Equal(t, CodeWorse, r.Code(), unit)
 		require.Equal(t, OK, r.row(t, "sec/op").Verdict)
@@ -163,11 +163,11 @@ func TestVerdicts(t *testing.T) {
 		{"unit lost", in("x 5 ns/op", same...), ns(same), Missing, Missing},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := compare(t, header+c.base, header+c.head)
+			r := judged(t, header+c.base, header+c.head)
 			require.False(t, r.Paired)
 			require.Equal(t, c.loose, r.Rows[0].Verdict, "%+v", r.Rows[0])
 			require.Contains(t, strings.Join(r.Notes, "\n"), "not interleaved")
-			r = compare(t, header+paired(c.base), header+paired(c.head))
+			r = judged(t, header+paired(c.base), header+paired(c.head))
 			require.True(t, r.Paired)
 			require.Equal(t, c.pairs, r.Rows[0].Verdict, "%+v", r.Rows[0])
 			require.NotContains(t, strings.Join(r.Notes, "\n"), "not interleaved")
@@ -197,7 +197,7 @@ func TestConfigurations(t *testing.T) {
 		{"commit", run("A-8", "commit: a"), run("A-8", "commit: b"), OK, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := compare(t, c.base, c.head)
+			r := judged(t, c.base, c.head)
 			require.Len(t, r.Rows, 1)
 			require.Equal(t, c.want, r.Rows[0].Verdict)
 			if c.want == Incomparable {
@@ -205,13 +205,13 @@ func TestConfigurations(t *testing.T) {
 			}
 		})
 	}
-	r := compare(t, run("A-8", "pkg: a")+run("A-8", "pkg: b"), run("A-8", "pkg: a")+run("A-8", "pkg: c"))
+	r := judged(t, run("A-8", "pkg: a")+run("A-8", "pkg: b"), run("A-8", "pkg: a")+run("A-8", "pkg: c"))
 	require.Equal(t, "1 missing, 1 new, 1 ok", r.Summary())
 	require.Equal(t, "pkg: b", r.Rows[0].Config)
-	r = compare(t, run("A-8", "commit: a"), run("A-8", "commit: b"))
+	r = judged(t, run("A-8", "commit: a"), run("A-8", "commit: b"))
 	require.Contains(t, r.Notes, "commit: a in base, b in head")
 	// -cpu 1,8 on both sides are two benchmarks, each with its partner.
-	r = compare(t, run("A", "pkg: a")+run("A-8", "pkg: a"), run("A-8", "pkg: a")+run("A", "pkg: a"))
+	r = judged(t, run("A", "pkg: a")+run("A-8", "pkg: a"), run("A-8", "pkg: a")+run("A", "pkg: a"))
 	require.Equal(t, "2 ok", r.Summary())
 }
 
@@ -223,7 +223,7 @@ func TestPairsHaveToBePairs(t *testing.T) {
 		{"other order", strings.Replace(text, "pair 3 AB", "pair 3 BA", 1), "pair 3 BA is in head only"},
 		{"one twice", text + "BenchmarkA-8 10 100 ns/op\n", "two results in pair 12 BA of head"},
 	} {
-		row := compare(t, text, c.head).row(t, "sec/op")
+		row := judged(t, text, c.head).row(t, "sec/op")
 		require.Equal(t, Incomparable, row.Verdict, c.name)
 		require.Equal(t, c.reason, row.Reason)
 	}
@@ -233,10 +233,10 @@ func TestPairsHaveToBePairs(t *testing.T) {
 	for _, p := range parts {
 		backwards = p + backwards
 	}
-	r := Compare(readSet(t, text, text), readSet(t, backwards, backwards))
+	r := Compare(readSet(t, text, text), readSet(t, backwards, backwards), nil)
 	require.Equal(t, "1 ok", r.Summary())
 	require.Equal(t, Interval{Level: r.Rows[0].Shift.Level}, r.Rows[0].Shift)
-	require.Equal(t, 24, r.Rows[0].Base.N)
+	require.Equal(t, looks[0], r.Rows[0].Base.N, "decided at the first look")
 }
 
 // TestDefaultPolicy: of the units of this project's harness one latency of each
@@ -254,7 +254,7 @@ func TestDefaultPolicy(t *testing.T) {
 		{"of ollama", "pkg: a", "5 ns/token 5 token/sec", "sec/token token/sec"},
 	} {
 		text := c.key + "\n" + strings.Repeat("BenchmarkA-8 10 "+c.values+"\n", 6)
-		r := compare(t, text, text)
+		r := judged(t, text, text)
 		var gated []string
 		for _, row := range r.Rows {
 			if row.Verdict != Shown {
@@ -269,7 +269,7 @@ func TestDefaultPolicy(t *testing.T) {
 // TestNothingToJudgeDoesNotPass: a gate that can never fail is none.
 func TestNothingToJudgeDoesNotPass(t *testing.T) {
 	text := lines("BenchmarkA-8 10 %s score", around(100, .01, 12)...)
-	r := compare(t, text, text)
+	r := judged(t, text, text)
 	require.Equal(t, CodeNoVerdict, r.Code())
 	require.Equal(t, "1 not gated, nothing to judge", r.Summary())
 	require.Contains(t, r.Notes[0], "score (a line `Unit score better=lower` would)")
@@ -299,7 +299,7 @@ func TestCodePrecedence(t *testing.T) {
 func TestNamesAreNoTerminalCommands(t *testing.T) {
 	text := strings.Repeat("BenchmarkA\x1b[2J-8 10 5 ns/op\n", 6)
 	var b strings.Builder
-	require.NoError(t, compare(t, text, strings.ReplaceAll(text, " 5 ", " 9 ")).WriteText(&b))
+	require.NoError(t, judged(t, text, strings.ReplaceAll(text, " 5 ", " 9 ")).WriteText(&b))
 	require.Contains(t, b.String(), "A\ufffd[2J-8")
 	require.NotContains(t, b.String(), "\x1b")
 }

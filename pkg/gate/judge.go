@@ -10,9 +10,18 @@ import (
 	"golang.org/x/perf/benchmath"
 )
 
+// looks are the numbers of pairs at which rows are judged. A row is decided at
+// the first look that decides it: later pairs, which those who wait for other
+// rows may take, change nothing about it.
+var looks = []int{10, 14, 20, 26}
+
+// Looks returns the numbers of pairs at which rows are judged, smallest first.
+// Who takes pairs one after the other can stop at the first look at which
+// [Report.Undecided] is empty.
+func Looks() []int { return slices.Clone(looks) }
+
 // Levels of the intervals, and the least number of values that they are made
-// of. That of pairs is high because those who take pairs look at them several
-// times on the way.
+// of. That of pairs is high because there are several looks.
 const (
 	pairedLevel   = 0.9975
 	unpairedLevel = 0.95
@@ -30,7 +39,14 @@ type Row struct {
 
 	Verdict Verdict
 	Reason  string // one line; may be empty
-	Exact   bool
+
+	// How the row is judged. Limit is relative, Least absolute; Better is +1
+	// where more is better, -1 where less is, 0 where nobody knows. Rule says who
+	// decided that.
+	Gated, Exact bool
+	Limit, Least float64
+	Better       int
+	Rule         string
 
 	// Base and Head summarize the finite values of the sides; N is 0 where
 	// there are none.
@@ -66,27 +82,32 @@ type Summary struct {
 
 // columns is one row's values on both sides.
 type columns struct {
-	base, head   []float64
-	basePairs    []pair
-	headPairs    []pair
-	better       int
-	rule         rule
-	exact        bool
+	base, head []float64
+	basePairs  []pair
+	headPairs  []pair
+	settled
 	pairedValues bool
 }
 
 // judge fills in the verdict.
 func (c *columns) judge(row *Row) {
-	row.Exact = c.exact
-	row.base, row.head = c.base, c.head
-	row.Base, row.Head = c.summary(c.base), c.summary(c.head)
+	defer func() {
+		row.base, row.head = c.base, c.head
+		row.Base, row.Head = c.summary(c.base), c.summary(c.head)
+	}()
 	if c.exact {
-		row.Verdict, row.Reason = c.judgeExact()
+		if row.Verdict, row.Reason = c.judgeExact(); !c.gated {
+			row.Verdict = Shown
+		}
+		return
+	}
+	if c.gated && c.better == 0 {
+		row.Verdict, row.Reason = Incomparable, "nothing says which way is better"
 		return
 	}
 	if allZero(c.base) && allZero(c.head) {
 		row.Shift, row.Verdict = Interval{Level: 1}, OK
-		if !c.rule.gated {
+		if !c.gated {
 			row.Verdict = Shown
 		}
 		return
@@ -96,18 +117,37 @@ func (c *columns) judge(row *Row) {
 		return
 	}
 	if reason := c.tooFew(); reason != "" {
-		if row.Verdict = Shown; c.rule.gated {
+		if row.Verdict = Shown; c.gated {
 			row.Verdict, row.Reason = Incomparable, reason
 		}
 		return
 	}
 	row.Ratio = slices.Min(c.base) > 0 && slices.Min(c.head) > 0
-	row.Shift = c.shift(row.Ratio)
-	if !c.rule.gated {
-		row.Verdict = Shown
+	if !c.gated {
+		row.Shift, row.Verdict = c.shift(row.Ratio), Shown
 		return
 	}
-	row.Verdict, row.Reason = c.decide(row.Shift, row.Ratio)
+	all := *c
+	for _, n := range all.looks() {
+		if c.pairedValues {
+			c.base, c.head = all.base[:n], all.head[:n]
+		}
+		row.Shift = c.shift(row.Ratio)
+		row.Verdict, row.Reason = c.decide(row.Shift, row.Ratio)
+		if row.Verdict.decided() {
+			return
+		}
+	}
+}
+
+// looks are the numbers of values at which the row is judged, the last of all.
+func (c *columns) looks() []int {
+	n := len(c.base)
+	if !c.pairedValues {
+		return []int{n}
+	}
+	at := slices.DeleteFunc(Looks(), func(look int) bool { return look >= n })
+	return append(at, n)
 }
 
 func (c *columns) judgeExact() (Verdict, string) {
@@ -198,11 +238,8 @@ func (c *columns) shift(ratio bool) Interval {
 // With separate runs a difference above 0 alone says nothing: the machine's
 // drift between the runs is one.
 func (c *columns) decide(iv Interval, ratio bool) (Verdict, string) {
-	limit := c.limit(ratio)
-	bad := iv
-	if c.better > 0 {
-		bad.Center, bad.Lo, bad.Hi = -iv.Center, -iv.Hi, -iv.Lo
-	}
+	limit := c.limitShift(ratio)
+	bad := iv.worse(c.better)
 	threshold := limit
 	if c.pairedValues {
 		threshold = 0
@@ -222,6 +259,14 @@ func (c *columns) decide(iv Interval, ratio bool) (Verdict, string) {
 	return Noisy, "could hide " + hidden
 }
 
+// worse is the interval with up as worse.
+func (iv Interval) worse(better int) Interval {
+	if better > 0 {
+		iv.Center, iv.Lo, iv.Hi = -iv.Center, -iv.Hi, -iv.Lo
+	}
+	return iv
+}
+
 // describe says how large a shift in the bad direction is.
 func (c *columns) describe(bad float64, ratio bool) string {
 	if c.better > 0 {
@@ -233,14 +278,14 @@ func (c *columns) describe(bad float64, ratio bool) string {
 	return fmt.Sprintf("%+.4g", bad)
 }
 
-// limit is the largest change that is none, as a shift.
-func (c *columns) limit(ratio bool) float64 {
+// limitShift is the largest change that is none, as a shift.
+func (c *columns) limitShift(ratio bool) float64 {
 	old := math.Abs(c.summary(c.base).Center)
-	least := c.rule.least * (1 - 1e-9) // a change by just as much is one
+	least := c.least * (1 - 1e-9) // a change by just as much is one
 	if !ratio {
-		return max(c.rule.limit*old, least)
+		return max(c.limit*old, least)
 	}
-	return max(math.Log1p(c.rule.limit), math.Log1p(least/old))
+	return max(math.Log1p(c.limit), math.Log1p(least/old))
 }
 
 func (c *columns) summary(values []float64) Summary {

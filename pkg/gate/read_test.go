@@ -187,7 +187,7 @@ func FuzzRead(f *testing.F) {
 		s := &Set{}
 		if s.Read(strings.NewReader(string(data)), "f") == nil {
 			require.NotEmpty(t, s.benches)
-			require.NoError(t, Compare(s, s).WriteText(io.Discard))
+			require.NoError(t, Compare(s, s, nil).WriteText(io.Discard))
 		}
 	})
 }

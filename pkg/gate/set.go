@@ -2,6 +2,7 @@ package gate
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -143,6 +144,14 @@ func checkMetadata(u *benchfmt.UnitMetadata) error {
 		return &InputError{file, line, fmt.Sprintf("better=%s: want higher or lower", u.Value)}
 	case u.Key == "assume" && u.Value != "exact" && u.Value != "nothing":
 		return &InputError{file, line, fmt.Sprintf("assume=%s: want exact or nothing", u.Value)}
+	case u.Key == "gate", u.Key == "least":
+		gate, least := u.Value, ""
+		if u.Key == "least" {
+			gate, least = "", u.Value
+		}
+		if _, err := unitRule(u.Unit, gate, least); err != nil || u.Value == "" {
+			return &InputError{file, line, cmp.Or(err, errors.New(u.Key+"= has no value")).Error()}
+		}
 	}
 	return nil
 }

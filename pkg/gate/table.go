@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"unicode"
@@ -11,25 +12,46 @@ import (
 	"golang.org/x/perf/benchunit"
 )
 
+// Heading names the cells of a row.
+var Heading = []string{"benchmark", "unit", "base", "head", "delta", "interval", "p", "n", "sees", "verdict"}
+
+// Folded reports whether a row is only counted where space is short: it is ok, or
+// not gated and without a visible difference.
+func (row Row) Folded() bool { return row.Verdict == OK || row.Verdict == Shown && !row.differs() }
+
 // WriteText writes the report as a table, in the manner of benchstat's: medians
-// with the half width of their 95 % intervals, then the shift with its own
-// interval. Rows that are ok, and those that are not gated and show no
-// difference, are only counted.
-func (r *Report) WriteText(w io.Writer) error {
+// with the half width of their 95 % intervals, the shift with its own interval,
+// benchstat's p-value, the number of samples, and the smallest change for the
+// worse that the noise would have let us see. Folded rows are only counted.
+func (r *Report) WriteText(w io.Writer) error { return r.writeText(w, false) }
+
+// Explain is WriteText without folding, and with the rule that decided each row.
+func (r *Report) Explain(w io.Writer) error { return r.writeText(w, true) }
+
+func (r *Report) writeText(w io.Writer, explain bool) error {
 	var b strings.Builder
 	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprint(tw, "benchmark\tunit\tbase\thead\tdelta\tinterval\tp\tn\tverdict\n")
+	heading := Heading
+	if explain {
+		heading = append(slices.Clone(heading), "rule")
+	}
+	fmt.Fprintln(tw, strings.Join(heading, "\t"))
 	ok, plain, listed := 0, 0, 0
 	for _, row := range r.Rows {
-		switch {
-		case row.Verdict == OK:
-			ok++
-		case row.Verdict == Shown && !row.differs():
-			plain++
-		default:
-			listed++
-			fmt.Fprintln(tw, strings.Join(r.cells(row), "\t"))
+		if !explain && row.Folded() {
+			if row.Verdict == OK {
+				ok++
+			} else {
+				plain++
+			}
+			continue
 		}
+		listed++
+		cells := r.Cells(row)
+		if explain {
+			cells = append(cells, row.explanation())
+		}
+		fmt.Fprintln(tw, strings.Join(cells, "\t"))
 	}
 	if err := tw.Flush(); err != nil {
 		return err
@@ -81,12 +103,14 @@ func (row Row) differs() bool {
 	return row.Shift.Level > 0 && (row.Shift.Lo > 0 || row.Shift.Hi < 0)
 }
 
-func (r *Report) cells(row Row) []string {
+// Cells are what a table shows of a row, one for each of Heading, without control
+// characters.
+func (r *Report) Cells(row Row) []string {
 	name := row.Name
 	if row.Config != "" {
 		name += " (" + row.Config + ")"
 	}
-	cells := []string{name, row.Unit, row.value(row.Base), row.value(row.Head), row.delta(), row.interval(), "", "", row.Verdict.String()}
+	cells := []string{name, row.Unit, row.value(row.Base), row.value(row.Head), row.delta(), row.interval(), "", "", row.sees(), row.Verdict.String()}
 	if row.Shift.Level > 0 {
 		cells[6] = fmt.Sprintf("%.3f", row.P())
 	}
@@ -98,7 +122,7 @@ func (r *Report) cells(row Row) []string {
 		cells[7] = fmt.Sprintf("%d+%d", row.Base.N, row.Head.N)
 	}
 	if row.Reason != "" {
-		cells[8] += ": " + row.Reason
+		cells[9] += ": " + row.Reason
 	}
 	for i, c := range cells {
 		cells[i] = printable(c)
@@ -138,6 +162,38 @@ func (row Row) interval() string {
 		return "none"
 	}
 	return "[" + row.shift(row.Shift.Lo) + ", " + row.shift(row.Shift.Hi) + "]"
+}
+
+func (row Row) sees() string {
+	switch s := row.Sees(); {
+	case s <= 0, !row.Ratio && row.Base.Center == 0:
+		return ""
+	case math.IsInf(s, 0):
+		return "nothing"
+	case row.Better > 0:
+		return row.shift(-s)
+	default:
+		return row.shift(s)
+	}
+}
+
+// explanation is who decided how the row is judged, and what that was.
+func (row Row) explanation() string {
+	how := row.Rule
+	switch {
+	case row.Verdict == Accepted, row.Unit == "":
+	case !row.Gated:
+		how += ", not gated"
+	case row.Exact:
+		how += ", no change"
+	default:
+		how += fmt.Sprintf(", limit %s%%", plain(math.Round(row.Limit*1e6)/1e4))
+		if row.Least > 0 {
+			how += " and " + plain(row.Least)
+		}
+		how += map[int]string{-1: ", less is better", +1: ", more is better"}[row.Better]
+	}
+	return printable(how)
 }
 
 // shift is in percent, or in the unit itself where there is no ratio.

@@ -18,6 +18,8 @@ const (
 	// Noisy: not worse beyond the limit as far as one can see, and one cannot
 	// see far enough.
 	Noisy
+	// Accepted: a finding of the verdicts above that somebody knows and wants.
+	Accepted
 	// Improvement: better beyond the limit, and not by chance.
 	Improvement
 	// New: only head has it.
@@ -28,7 +30,7 @@ const (
 	OK
 )
 
-var verdictNames = [...]string{"regression", "changed", "incomparable", "missing", "suspect", "noisy", "improvement", "new", "not gated", "ok"}
+var verdictNames = [...]string{"regression", "changed", "incomparable", "missing", "suspect", "noisy", "accepted", "improvement", "new", "not gated", "ok"}
 
 func (v Verdict) String() string { return verdictNames[v] }
 
@@ -40,12 +42,20 @@ const (
 	CodeNoVerdict = 3 // something cannot be judged, is missing or suspect
 )
 
-func (v Verdict) code() int {
+// decided reports whether more samples would change nothing.
+func (v Verdict) decided() bool { return v != Suspect && v != Noisy }
+
+// code is the exit code that a verdict asks for.
+func (v Verdict) code(strict bool) int {
 	switch v {
 	case Regression, Changed:
 		return CodeWorse
 	case Incomparable, Missing, Suspect:
 		return CodeNoVerdict
+	case Noisy:
+		if strict {
+			return CodeNoVerdict
+		}
 	}
 	return CodePass
 }

@@ -1,21 +1,87 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
+	"example.com/tokpace/pkg/ab"
 	"example.com/tokpace/pkg/gate"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
+
+// judgement is what the flags of gate and ab say about verdicts.
+type judgement struct {
+	policy     string
+	accept     []string
+	acceptFrom string
+	strict     bool
+	explain    bool
+}
+
+func (j *judgement) register(f *pflag.FlagSet) {
+	f.StringVar(&j.policy, "policy", "", "`file` with rules for rows (YAML); the defaults hold for rows without one")
+	f.StringArrayVar(&j.accept, "accept", nil, "`finding` that is known and wanted: 'UNIT:NAME reason', * for any text; repeatable")
+	f.BoolVar(&j.strict, "strict", false, "noisy rows end in exit code 3 too")
+	f.BoolVar(&j.explain, "explain", false, "show all rows, and which rule decided each")
+}
+
+// load makes the policy of the flags.
+func (j *judgement) load(ctx context.Context) (*gate.Policy, error) {
+	p := &gate.Policy{}
+	if j.policy != "" {
+		var err error
+		if p, err = gate.LoadPolicy(j.policy); err != nil {
+			return nil, err
+		}
+	}
+	p.Strict = p.Strict || j.strict
+	for _, s := range j.accept {
+		a, err := gate.ParseAcceptance(s, "-accept")
+		if err != nil {
+			return nil, err
+		}
+		p.Accept = append(p.Accept, a)
+	}
+	if j.acceptFrom != "" {
+		accepted, err := ab.Accepted(ctx, ".", j.acceptFrom)
+		if err != nil {
+			return nil, err
+		}
+		p.Accept = append(p.Accept, accepted...)
+	}
+	return p, nil
+}
+
+// show prints a report, and returns the error that makes the exit code.
+func (j *judgement) show(w io.Writer, report *gate.Report) error {
+	write := report.WriteText
+	if j.explain {
+		write = report.Explain
+	}
+	if err := write(w); err != nil {
+		return err
+	}
+	if code := report.Code(); code != gate.CodePass {
+		return gateError{code, report.Summary()}
+	}
+	return nil
+}
 
 // newGateCmd is `tokpace gate`.
 func newGateCmd() *cobra.Command {
-	return &cobra.Command{
-		Use:   "gate BASE HEAD",
+	var (
+		j       judgement
+		history string
+	)
+	cmd := &cobra.Command{
+		Use:   "gate [flags] BASE HEAD",
 		Short: "Judge whether one set of benchmark results is worse than another",
 		Long: `gate reads two files of Go benchmark results, any that benchstat can read, compares
 them row by row and fails if head is worse than base: by more than a limit, and by more
@@ -26,7 +92,9 @@ others as separate samples (at least 6 a side).
 Limits: 5 % for ttft-p50, tpot-p50, e2e-p50 (body-complete-p50 without a stream), and in
 an open loop for req/s and output-tok/s; 1 % and at least 1 for B/op and allocs/op; units
 with assume=exact may not change at all. In files that are not of tokpace's benchmarks:
-5 % for every unit whose direction is known, from a Unit line or from its name.
+5 % for every unit whose direction is known, from a Unit line or from its name. Lines
+"Unit NAME gate=10%", gate=off, gate=on and least=2 say otherwise, and so does -policy,
+which comes first; -explain shows what holds for each row.
 
 Verdicts:
   regression    worse beyond the limit
@@ -35,14 +103,32 @@ Verdicts:
   missing       only in base
   suspect       worse beyond the limit, but that may be chance
   noisy         may be worse beyond the limit: too much noise to tell
+  accepted      a regression, change, missing row, suspect or new version of the
+                definitions (unit harness-metrics) that -accept or the policy names
   improvement, new, ok
+
+With -history, gate compares the exact rows of one file with those of the last file in
+a folder, last by name, whatever the machine: keep results there as plain files.
 
 Exit codes: 0 pass; 1 a regression or a change; 2 wrong use, or input that cannot be
 read; 3 no verdict: something is incomparable, missing or suspect, or nothing is gated.
 1 comes before 3.`,
 		Example: `  tokpace gate bench-out/base.txt bench-out/head.txt
-  tokpace gate base=monday.txt base=tuesday.txt head=new.txt`,
+  tokpace gate base=monday.txt base=tuesday.txt head=new.txt
+  tokpace gate -accept 'allocs/op:Chat/* one more header' -explain base.txt head.txt
+  tokpace gate -history results head.txt`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			policy, err := j.load(cmd.Context())
+			if err != nil {
+				return err
+			}
+			compare := gate.Compare
+			if cmd.Flags().Changed("history") {
+				if args, err = withLast(history, args); err != nil {
+					return err
+				}
+				compare = gate.CompareExact
+			}
 			baseFiles, headFiles, err := gateFiles(args)
 			if err != nil {
 				return err
@@ -55,16 +141,34 @@ read; 3 no verdict: something is incomparable, missing or suspect, or nothing is
 			if err != nil {
 				return err
 			}
-			report := gate.Compare(base, head)
-			if err := report.WriteText(cmd.OutOrStdout()); err != nil {
-				return err
-			}
-			if code := report.Code(); code != gate.CodePass {
-				return gateError{code, report.Summary()}
-			}
-			return nil
+			return j.show(cmd.OutOrStdout(), compare(base, head, policy))
 		},
 	}
+	j.register(cmd.Flags())
+	cmd.Flags().StringVar(&j.acceptFrom, "accept-from", "", "`commit` whose Gate-Accept: trailers are accepted, as in HEAD")
+	cmd.Flags().StringVar(&history, "history", "", "`folder` of kept results: compare exact rows with its last file")
+	return cmd
+}
+
+// withLast puts the last file of a folder before the one file of the arguments.
+func withLast(dir string, args []string) ([]string, error) {
+	if len(args) != 1 {
+		return nil, errors.New("with -history, give one file: see tokpace gate -h")
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read results: %w", err)
+	}
+	last := ""
+	for _, e := range entries { // sorted by name
+		if strings.HasSuffix(e.Name(), ".txt") && e.Type().IsRegular() {
+			last = e.Name()
+		}
+	}
+	if last == "" {
+		return nil, fmt.Errorf("no results (*.txt) in %s: keep the first there, as in cp %s %s", dir, args[0], filepath.Join(dir, "2026-01-31.txt"))
+	}
+	return []string{"base=" + filepath.Join(dir, last), "head=" + args[0]}, nil
 }
 
 // gateError is a comparison that does not pass.
