@@ -48,8 +48,8 @@ type Row struct {
 	Better       int
 	Rule         string
 
-	// Base and Head summarize the finite values of the sides; N is 0 where
-	// there are none.
+	// Base and Head summarize the finite values of the sides, of pairs those up
+	// to the look that decided the row; N is 0 where there are none.
 	Base, Head Summary
 
 	// Shift is head − base: of logs if Ratio, else in the unit itself, which
@@ -58,7 +58,7 @@ type Row struct {
 	Shift Interval
 	Ratio bool
 
-	base, head []float64 // finite values in the order they were read
+	base, head []float64 // all finite values
 }
 
 // P returns benchstat's p-value: two-sided, of the test of Mann and Whitney. It
@@ -91,8 +91,8 @@ type columns struct {
 
 // judge fills in the verdict.
 func (c *columns) judge(row *Row) {
+	row.base, row.head = c.base, c.head
 	defer func() {
-		row.base, row.head = c.base, c.head
 		row.Base, row.Head = c.summary(c.base), c.summary(c.head)
 	}()
 	if c.exact {
@@ -127,6 +127,7 @@ func (c *columns) judge(row *Row) {
 		row.Shift, row.Verdict = c.shift(row.Ratio), Shown
 		return
 	}
+	row.base, row.head = c.base, c.head // in the order of the pairs
 	all := *c
 	for _, n := range all.looks() {
 		if c.pairedValues {
