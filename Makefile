@@ -6,11 +6,12 @@ BENCH    ?= .
 COUNT    ?= 10
 ITERS    ?= 16
 FUZZTIME ?= 10s
+TRIALS   ?= 8000
 
 # A stray OPENAI_BASE_URL must not be loaded by a make target.
 export TOKPACE_TARGET = fake
 
-.PHONY: help bench test compare lint race smoke fuzz full rename rename-check
+.PHONY: help bench test compare lint race smoke fuzz gate-sim full rename rename-check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +49,9 @@ fuzz: ## every fuzz target for FUZZTIME
 			$(GO) test $$pkg -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME); \
 		done; \
 	done
+
+gate-sim: ## how often the gate is wrong: its rule under simulated noise, a few minutes
+	GATE_SIM=$(TRIALS) $(GO) test ./pkg/gate -run Simulation -v -count=1 -timeout 30m
 
 full: test lint race smoke fuzz rename-check ## what is too long for every push, under 20 minutes
 	$(GO) test -count=2 -cpu=1,2 ./...
