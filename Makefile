@@ -7,11 +7,12 @@ COUNT    ?= 10
 ITERS    ?= 16
 FUZZTIME ?= 10s
 TRIALS   ?= 8000
+RUNS     ?= 1
 
 # A stray OPENAI_BASE_URL must not be loaded by a make target.
 export TOKPACE_TARGET = fake
 
-.PHONY: help bench test compare lint race smoke fuzz gate-sim full rename rename-check
+.PHONY: help bench test compare lint race smoke fuzz selftest gate-sim full rename rename-check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +50,9 @@ fuzz: ## every fuzz target for FUZZTIME
 			$(GO) test $$pkg -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME); \
 		done; \
 	done
+
+selftest: ## the gate on real runs: the suite with itself, and with changes that it must find (RUNS=10)
+	SELFTEST=$(RUNS) $(GO) test ./benchtests -run 'Self(Comparison|Test)' -count=1 -v -timeout 2h
 
 gate-sim: ## how often the gate is wrong: its rule under simulated noise, a few minutes
 	GATE_SIM=$(TRIALS) $(GO) test ./pkg/gate -run Simulation -v -count=1 -timeout 30m
