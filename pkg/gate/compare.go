@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -195,15 +196,15 @@ func (c *comparison) all(base, head groups) {
 		if h := head.byID[b.id]; h != nil {
 			c.pair(b, h)
 		} else if h := left[b.id.bare()]; h != nil {
-			c.whole(b.id, Incomparable, fmt.Sprintf("GOMAXPROCS: %s in base, %s in head", procs(b.id.name), procs(h.id.name)))
+			c.whole(b, Incomparable, fmt.Sprintf("GOMAXPROCS: %s in base, %s in head", procs(b.id.name), procs(h.id.name)))
 			h.benches = nil
 		} else {
-			c.whole(b.id, Missing, "")
+			c.whole(b, Missing, "")
 		}
 	}
 	for _, h := range head.list {
 		if base.byID[h.id] == nil && h.benches != nil {
-			c.whole(h.id, New, "")
+			c.whole(h, New, "")
 		}
 	}
 }
@@ -218,15 +219,16 @@ func procs(name string) string {
 }
 
 // whole adds the row of a whole benchmark.
-func (c *comparison) whole(i id, v Verdict, reason string) {
-	c.report.Rows = append(c.report.Rows, Row{Config: i.config, Name: i.name, Verdict: v, Reason: reason, Rule: "default: all benchmarks"})
+func (c *comparison) whole(g *group, v Verdict, reason string) {
+	c.report.Rows = append(c.report.Rows, Row{Config: g.id.config, Package: g.pkg(), Name: g.id.name,
+		Verdict: v, Reason: reason, Rule: "default: all benchmarks"})
 }
 
 // pair judges all rows of a benchmark that both sides have.
 func (c *comparison) pair(b, h *group) {
 	for _, k := range c.same {
 		if x, y := b.values(k), h.values(k); len(x) > 1 || len(y) > 1 || x[0] != y[0] {
-			c.whole(b.id, Incomparable, fmt.Sprintf("%s: %s in base, %s in head", k, named(x), named(y)))
+			c.whole(b, Incomparable, fmt.Sprintf("%s: %s in base, %s in head", k, named(x), named(y)))
 			if k == definitionKey {
 				// That it is a new version can be accepted; more cannot be found out.
 				c.report.Rows[len(c.report.Rows)-1].Unit = definitionKey
@@ -249,7 +251,7 @@ func (c *comparison) pair(b, h *group) {
 }
 
 func (c *comparison) row(b, h *group, unit string, has func(string) bool) Row {
-	row := Row{Config: b.id.config, Name: b.id.name, Unit: unit}
+	row := Row{Config: b.id.config, Package: cmp.Or(h.pkg(), b.pkg()), Name: b.id.name, Unit: unit}
 	cols := &columns{settled: c.settle(b, unit, has), pairedValues: c.report.Paired}
 	row.Gated, row.Exact, row.Better = cols.gated, cols.exact, cols.better
 	row.Limit, row.Least, row.Rule = cols.limit, cols.least, cols.from
@@ -357,6 +359,12 @@ func (g *group) values(key string) []string {
 		configs = append(configs, g.set.configs[b.config])
 	}
 	return values(configs, key)
+}
+
+// pkg is the import path of the benchmark's package, or nothing.
+func (g *group) pkg() string {
+	all := g.values("pkg")
+	return all[len(all)-1]
 }
 
 func (g *group) units() []string {

@@ -33,9 +33,10 @@ var leastPairs = PairsFor(pairedLevel)
 // Row is one unit of one benchmark, or a whole benchmark that cannot be
 // compared.
 type Row struct {
-	Config string // what tells benchmarks of one name apart, as "pkg: a"; mostly nothing
-	Name   string // without "Benchmark", with -N
-	Unit   string // tidied; empty for a whole benchmark
+	Config  string // what tells benchmarks of one name apart, as "pkg: a"; mostly nothing
+	Package string // import path, from head's pkg: line or else base's; may be empty
+	Name    string // without "Benchmark", with -N
+	Unit    string // tidied; empty for a whole benchmark
 
 	Verdict Verdict
 	Reason  string // one line; may be empty

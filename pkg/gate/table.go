@@ -70,7 +70,7 @@ func (r *Report) writeText(w io.Writer, explain bool) error {
 		fmt.Fprintf(&out, "%s not gated and without a visible difference\n", count(plain, "row"))
 	}
 	for _, n := range r.Notes {
-		fmt.Fprintf(&out, "note: %s\n", printable(n))
+		fmt.Fprintf(&out, "note: %s\n", Printable(n))
 	}
 	fmt.Fprintf(&out, "result: %s\n", r.Summary())
 	_, err := io.WriteString(w, out.String())
@@ -125,7 +125,7 @@ func (r *Report) Cells(row Row) []string {
 		cells[9] += ": " + row.Reason
 	}
 	for i, c := range cells {
-		cells[i] = printable(c)
+		cells[i] = Printable(c)
 	}
 	return cells
 }
@@ -193,7 +193,7 @@ func (row Row) explanation() string {
 		}
 		how += map[int]string{-1: ", less is better", +1: ", more is better"}[row.Better]
 	}
-	return printable(how)
+	return Printable(how)
 }
 
 // shift is in percent, or in the unit itself where there is no ratio.
@@ -211,9 +211,9 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// printable replaces what could move cells or be a terminal's command: names
+// Printable replaces what could move cells or be a terminal's command: names
 // come from files.
-func printable(s string) string {
+func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsGraphic(r) {
 			return r

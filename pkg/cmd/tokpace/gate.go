@@ -11,6 +11,7 @@ import (
 
 	"example.com/tokpace/pkg/ab"
 	"example.com/tokpace/pkg/gate"
+	"example.com/tokpace/pkg/report"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -59,26 +60,21 @@ func (j *judgement) load(ctx context.Context) (*gate.Policy, error) {
 	return p, nil
 }
 
-// show prints a report, and returns the error that makes the exit code.
-func (j *judgement) show(w io.Writer, report *gate.Report) error {
-	write := report.WriteText
+// table writes a report for people.
+func (j *judgement) table(r *gate.Report) func(io.Writer) error {
 	if j.explain {
-		write = report.Explain
+		return r.Explain
 	}
-	if err := write(w); err != nil {
-		return err
-	}
-	if code := report.Code(); code != gate.CodePass {
-		return gateError{code, report.Summary()}
-	}
-	return nil
+	return r.WriteText
 }
 
 // newGateCmd is `tokpace gate`.
 func newGateCmd() *cobra.Command {
 	var (
-		j       judgement
-		history string
+		j         judgement
+		out       outputs
+		history   string
+		benchstat string
 	)
 	cmd := &cobra.Command{
 		Use:   "gate [flags] BASE HEAD",
@@ -110,6 +106,9 @@ Verdicts:
 With -history, gate compares the exact rows of one file with those of the last file in
 a folder, last by name, whatever the machine: keep results there as plain files.
 
+Besides the table there are Markdown, annotations of GitHub, JUnit and JSON, all with
+the same verdict. One that cannot be written ends in exit code 2.
+
 Exit codes: 0 pass; 1 a regression or a change; 2 wrong use, or input that cannot be
 read; 3 no verdict: something is incomparable, missing or suspect, or nothing is gated.
 1 comes before 3.`,
@@ -118,6 +117,10 @@ read; 3 no verdict: something is incomparable, missing or suspect, or nothing is
   tokpace gate -accept 'allocs/op:Chat/* one more header' -explain base.txt head.txt
   tokpace gate -history results head.txt`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := out.check(); err != nil {
+				return err
+			}
+			command := again(cmd.CommandPath(), cmd.Flags(), args)
 			policy, err := j.load(cmd.Context())
 			if err != nil {
 				return err
@@ -141,10 +144,24 @@ read; 3 no verdict: something is incomparable, missing or suspect, or nothing is
 			if err != nil {
 				return err
 			}
-			return j.show(cmd.OutOrStdout(), compare(base, head, policy))
+			c := &report.Comparison{Report: compare(base, head, policy), Command: command,
+				Base: strings.Join(baseFiles, ", "), Head: strings.Join(headFiles, ", ")}
+			if benchstat != "" {
+				text, err := os.ReadFile(benchstat)
+				if err != nil {
+					return fmt.Errorf("cannot read -benchstat: %w", err)
+				}
+				c.Benchstat = string(text)
+			}
+			if err := out.write(cmd.OutOrStdout(), c, j.table(c.Report)); err != nil {
+				return err
+			}
+			return verdictError(c.Report)
 		},
 	}
 	j.register(cmd.Flags())
+	out.register(cmd.Flags())
+	cmd.Flags().StringVar(&benchstat, "benchstat", "", "`file` with benchstat's table of the same results, for the Markdown")
 	cmd.Flags().StringVar(&j.acceptFrom, "accept-from", "", "`commit` whose Gate-Accept: trailers are accepted, as in HEAD")
 	cmd.Flags().StringVar(&history, "history", "", "`folder` of kept results: compare exact rows with its last file")
 	return cmd
