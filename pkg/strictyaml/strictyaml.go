@@ -1,6 +1,6 @@
 // Package strictyaml reads a YAML document of settings, and is strict where a slip of the pen would otherwise set nothing:
-// unknown and repeated keys, keys without a value, second documents and deep nesting are errors of one line that tell
-// line and column. JSON is YAML too.
+// unknown and repeated keys, keys without a value, fractions where an integer is meant, second documents and deep nesting
+// are errors of one line that tell line and column. JSON is YAML too.
 //
 //	doc, err := strictyaml.Parse(data)
 //	if err == nil {
@@ -14,6 +14,7 @@ package strictyaml
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
@@ -91,6 +92,9 @@ func (d *Document) Decode(v any) error {
 	ast.Walk(&null, d.body)
 	if null.node != nil {
 		return at(null.node, errors.New("a value is missing"))
+	}
+	if err := fraction(d.body, reflect.TypeOf(v)); err != nil {
+		return err
 	}
 	err := yaml.NodeToValue(d.body, v, yaml.Strict())
 	if err == nil {
