@@ -142,7 +142,7 @@ func (row Row) value(s Summary) string {
 
 func (row Row) delta() string {
 	switch {
-	case row.Exact && row.Verdict != Incomparable:
+	case row.Exact && row.Verdict != Incomparable && row.Base.N > 0 && row.Head.N > 0:
 		if d := row.Head.Center - row.Base.Center; d > 0 {
 			return "+" + plain(d)
 		} else {

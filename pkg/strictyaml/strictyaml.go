@@ -137,7 +137,15 @@ func (f *nullFinder) Visit(n ast.Node) ast.Visitor {
 }
 
 // at says where a node is.
-func at(n ast.Node, err error) error { return atToken(n.GetToken(), err) }
+func at(n ast.Node, err error) error {
+	if m, ok := n.(*ast.MappingNode); ok && len(m.Values) > 0 {
+		n = m.Values[0].Key // a block's own token is its first colon
+	}
+	if m, ok := n.(*ast.MappingValueNode); ok {
+		n = m.Key
+	}
+	return atToken(n.GetToken(), err)
+}
 
 func atToken(t *token.Token, err error) error {
 	if t == nil || t.Position == nil {
@@ -177,12 +185,6 @@ func (d *Document) At(path string, err error) error {
 	n := d.find(path)
 	if n == nil {
 		return err
-	}
-	if m, ok := n.(*ast.MappingNode); ok && len(m.Values) > 0 {
-		n = m.Values[0].Key // a block's own token is its first colon
-	}
-	if m, ok := n.(*ast.MappingValueNode); ok {
-		n = m.Key
 	}
 	return at(n, err)
 }
