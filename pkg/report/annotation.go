@@ -49,11 +49,11 @@ func (c *Comparison) annotation(level string, row gate.Row, places *Places) stri
 	if file, line := places.Find(row.Package, row.Name); file != "" {
 		props = append(props, "file="+property(file), fmt.Sprintf("line=%d", line))
 	}
-	props = append(props, "title="+property(clip(strings.TrimSpace(row.Name+" "+row.Unit)+" "+row.Verdict.String(), maxName)))
+	props = append(props, "title="+property(clip(row.Verdict.String()+": "+strings.TrimSpace(row.Name+" "+row.Unit), maxName)))
 	cells := c.Cells(row)
-	text := cells[len(cells)-1]
+	text := cells[len(cells)-1] + ": " + strings.TrimSpace(cells[0]+" "+cells[1])
 	if cells[2] != "" || cells[3] != "" {
-		text += ", " + cells[2] + " → " + cells[3]
+		text += ": " + cells[2] + " → " + cells[3]
 	}
 	if cells[4] != "" {
 		text += ", " + strings.TrimSpace(cells[4]+" "+cells[5])
@@ -61,7 +61,7 @@ func (c *Comparison) annotation(level string, row gate.Row, places *Places) stri
 	if cells[6] != "" {
 		text += ", p=" + cells[6]
 	}
-	return "::" + level + " " + strings.Join(props, ",") + "::" + data(clip(cells[0]+" "+cells[1]+": "+text, maxCommand)) + "\n"
+	return "::" + level + " " + strings.Join(props, ",") + "::" + data(clip(text, maxCommand)) + "\n"
 }
 
 // data and property escape what stands behind the second :: of a workflow

@@ -70,9 +70,16 @@ func longestRun(s string, c rune) int {
 // prose is a sentence in which nothing is Markdown, HTML, a mention or a
 // reference.
 func prose(s string) string {
+	s = strings.TrimSpace(s)
+	digits := len(s) - len(strings.TrimLeft(s, "0123456789"))
 	var b strings.Builder
 	for i, r := range s {
-		if strings.ContainsRune("\\`*_[]<>|~$:&@#", r) || i == 0 && (r == '-' || r == '+') {
+		switch {
+		case strings.ContainsRune("\\`*_[]<>|~$&@#", r),
+			i == 0 && (r == '-' || r == '+'),               // a list
+			i == digits && i > 0 && (r == '.' || r == ')'), // a numbered list
+			r == ':' && strings.HasPrefix(s[i:], "://"),    // a link
+			r == '.' && i >= 3 && strings.EqualFold(s[i-3:i], "www"):
 			b.WriteByte('\\')
 		}
 		b.WriteRune(r)
