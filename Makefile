@@ -29,12 +29,13 @@ compare: ## compare with another commit: make compare BASE=main [BENCH=pattern] 
 	GOTMPDIR="$$tmp" $(GO) build -buildvcs=false -o "$$tmp/tokpace" ./pkg/cmd/tokpace && \
 	"$$tmp/tokpace" ab -base '$(BASE)' -bench '$(BENCH)' -count '$(COUNT)' -iters '$(ITERS)'
 
-lint: ## gofmt, vet on three systems, staticcheck, go.mod tidy
+lint: ## gofmt, vet on three systems, staticcheck, actionlint, go.mod tidy
 	@files=$$(gofmt -l .); test -z "$$files" || { echo "gofmt would change: $$files" >&2; exit 1; }
 	$(GO) vet ./...
 	GOOS=darwin $(GO) vet ./...
 	GOOS=windows $(GO) vet ./...
 	$(GO) tool staticcheck ./...
+	$(GO) tool actionlint .github/workflows/*.yml
 	$(GO) mod tidy -diff
 
 race: ## all tests under the race detector
@@ -66,7 +67,7 @@ rename: ## give the module its address: make rename MODULE=github.com/you/tokpac
 	@test -n '$(MODULE)' || { echo 'make rename: say the new path, as in: make rename MODULE=github.com/you/tokpace' >&2; exit 2; }
 	@$(GO) mod edit -module '$(MODULE)' -print >/dev/null
 	@old=$$($(GO) list -m) && \
-	grep -rlF --include='*.go' --include='*.md' --include='*.txtar' --include=go.mod "$$old" . | while read -r f; do \
+	grep -rlF --include='*.go' --include='*.md' --include='*.txtar' --include='*.yml' --include=go.mod "$$old" . | while read -r f; do \
 		sed "s|$$old|$(MODULE)|g" "$$f" > "$$f.renamed" && cat "$$f.renamed" > "$$f" && rm "$$f.renamed"; \
 	done && gofmt -w $$($(GO) list -f '{{.Dir}}' ./...) && echo "renamed $$old to $(MODULE)"
 

@@ -9,7 +9,7 @@ import (
 
 // What GitHub takes, in characters and in bytes; here both are bytes.
 const (
-	MaxComment = 65536   // of a comment
+	MaxComment = 64000   // of a comment, and 1536 for what a workflow adds
 	MaxSummary = 1 << 20 // of a step's summary
 )
 
