@@ -4,6 +4,7 @@
 GO       ?= go
 BENCH    ?= .
 COUNT    ?= 10
+POLICY   ?=
 ITERS    ?= 16
 FUZZTIME ?= 10s
 TRIALS   ?= 8000
@@ -12,7 +13,7 @@ RUNS     ?= 1
 # A stray OPENAI_BASE_URL must not be loaded by a make target.
 export TOKPACE_TARGET = fake
 
-.PHONY: help bench test compare lint race smoke fuzz selftest gate-sim full rename rename-check
+.PHONY: help bench test compare gate lint race smoke fuzz selftest gate-sim full rename rename-check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,10 +25,18 @@ test: ## all tests, offline once the modules are there
 	$(GO) test ./...
 
 compare: ## compare with another commit: make compare BASE=main [BENCH=pattern] [COUNT=10] [ITERS=16]
-	@test -n '$(BASE)' || { echo 'make compare: say what to compare with, as in: make compare BASE=main' >&2; exit 2; }
+	$(call ab,compare,-benchstat -force -count '$(COUNT)')
+
+gate: ## judge a change, exit code 1 if it is worse: make gate BASE=main [BENCH=pattern] [ITERS=16] [POLICY=file]
+	$(call ab,gate,$(if $(POLICY),-policy '$(POLICY)'))
+
+# ab runs the command's comparison for a target, with further flags.
+define ab
+	@test -n '$(BASE)' || { echo 'make $(1): say what to compare with, as in: make $(1) BASE=main' >&2; exit 2; }
 	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && trap 'exit 130' INT && trap 'exit 143' TERM && trap 'exit 129' HUP && \
 	GOTMPDIR="$$tmp" $(GO) build -buildvcs=false -o "$$tmp/tokpace" ./pkg/cmd/tokpace && \
-	"$$tmp/tokpace" ab -base '$(BASE)' -bench '$(BENCH)' -count '$(COUNT)' -iters '$(ITERS)'
+	"$$tmp/tokpace" ab -base '$(BASE)' -bench '$(BENCH)' -iters '$(ITERS)' $(2)
+endef
 
 lint: ## gofmt, vet on three systems, staticcheck, actionlint, go.mod tidy
 	@files=$$(gofmt -l .); test -z "$$files" || { echo "gofmt would change: $$files" >&2; exit 1; }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"example.com/tokpace/pkg/ab"
+	"example.com/tokpace/pkg/gate"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -49,6 +50,15 @@ func TestMain(m *testing.M) {
 		}
 	}
 	goleak.VerifyTestMain(m)
+}
+
+// run is ab.Run for comparisons without a report.
+func run(ctx context.Context, cfg ab.Config) error {
+	report, err := ab.Run(ctx, cfg)
+	if report != nil {
+		err = errors.Join(err, errors.New("there is a report"))
+	}
+	return err
 }
 
 // repo is a temporary repository with a module and one package of benchmarks.
@@ -142,7 +152,7 @@ func (r *repo) config(base string) (cfg ab.Config, stdout, stderr *bytes.Buffer)
 	r.t.Setenv(toolVariable, "print")
 	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
 	return ab.Config{
-		Base: base, Dir: r.root, Out: "out", Count: 3, Iters: 7, Benchstat: []string{exe},
+		Base: base, Dir: r.root, Out: "out", Count: 3, Iters: 7, Benchstat: []string{exe}, Force: true,
 		Stdout: stdout, Stderr: stderr,
 	}, stdout, stderr
 }
@@ -197,7 +207,7 @@ func TestRunComparesTheWorkingTree(t *testing.T) {
 	t.Setenv("GIT_DIR", filepath.Join(r.tmp, "elsewhere"))
 
 	cfg, stdout, stderr := r.config("HEAD~1")
-	require.NoError(t, ab.Run(t.Context(), cfg))
+	require.NoError(t, run(t.Context(), cfg))
 	require.NoError(t, os.Unsetenv("GIT_DIR"))
 
 	for name, want := range map[string]string{"base": "1.000 widgets/op", "head": "3.000 widgets/op"} {
@@ -211,7 +221,8 @@ func TestRunComparesTheWorkingTree(t *testing.T) {
 			if i+1 < len(parts) {
 				end = parts[i+1][0]
 			}
-			sample := text[p[1]:end]
+			sample, whole := strings.CutSuffix(text[p[1]:end], fmt.Sprintf("# tokpace-end %d\n", i+1))
+			require.True(t, whole, text)
 			require.Regexp(t, `^goos: `, sample)
 			require.Regexp(t, `\nPASS\n$`, sample)
 			require.Regexp(t, `(?m)^BenchmarkSize/kind=a\S*\s+7\s`, sample)
@@ -219,13 +230,13 @@ func TestRunComparesTheWorkingTree(t *testing.T) {
 			require.Equal(t, 1, strings.Count(sample, " "+want), sample)
 			require.NotContains(t, sample, "stderr")
 		}
-		require.Regexp(t, `^# tokpace-pair`, text)
+		require.Regexp(t, `^# tokpace-ab \{"mode":"commits".*\n# tokpace-pair`, text)
 	}
 	require.Contains(t, r.read("out/base.txt"), " 100.0 gadgets/op")
 	require.Contains(t, r.read("out/head.txt"), " 300.0 gadgets/op")
 
 	require.Equal(t, "in benchtests\nbase base.txt 3 <nil>\nhead head.txt 3 <nil>\n", stdout.String())
-	require.Regexp(t, `^building head and base `+base[:12]+`\nexpected: 3 pairs, about \S+s\npair 2 of 3, \S+ so far\npair 3 of 3, \S+ so far\n$`, stderr.String())
+	require.Regexp(t, `^building head and base `+base[:12]+`\nexpected: 3 pairs, about \S+s\n$`, stderr.String())
 	require.Equal(t, []string{"ab.log", "base.txt", "head.txt"}, r.out())
 	log := r.read("out/ab.log")
 	require.Equal(t, 7, strings.Count(log, "said on stderr"), "a trial run and three pairs")
@@ -251,7 +262,7 @@ func TestRunWithBenchstat(t *testing.T) {
 	cfg.Benchstat = []string{"go", "-C", module, "tool", "benchstat"}
 	cfg.Bench = "Size/kind=a"
 	cfg.Count = 6
-	require.NoError(t, ab.Run(t.Context(), cfg))
+	require.NoError(t, run(t.Context(), cfg))
 	require.Regexp(t, `(?m)^Size/kind=a\S*\s+5\.000 ± 0%\s+5\.000 ± 0%\s+~ \(p=1\.000 n=6\)`, stdout.String())
 	r.requireClean()
 }
@@ -272,7 +283,7 @@ func TestRunRefusesBadInput(t *testing.T) {
 		want string
 	}{
 		{"no ref", func(c *ab.Config) { c.Base = "" }, "no base commit given: say which, as in -base main"},
-		{"no benchstat", func(c *ab.Config) { c.Benchstat = nil }, "go get -tool golang.org/x/perf/cmd/benchstat"},
+		{"no benchstat", func(c *ab.Config) { c.Benchstat = ab.DefaultBenchstat() }, "go get -tool golang.org/x/perf/cmd/benchstat"},
 		{"unknown ref", func(c *ab.Config) { c.Base = "nowhere" }, `unknown commit "nowhere"`},
 		{"option as ref", func(c *ab.Config) { c.Base = "--all" }, `unknown commit "--all"`},
 		{"tree as ref", func(c *ab.Config) { c.Base = "HEAD:benchtests" }, `unknown commit "HEAD:benchtests"`},
@@ -291,8 +302,8 @@ func TestRunRefusesBadInput(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			cfg, stdout, stderr := r.config("HEAD")
 			tc.edit(&cfg)
-			err := ab.Run(t.Context(), cfg)
-			requireCode(t, err, ab.CodeInput)
+			err := run(t.Context(), cfg)
+			requireCode(t, err, gate.CodeInput)
 			require.ErrorContains(t, err, tc.want)
 			require.NotContains(t, err.Error(), "\n")
 			require.Empty(t, stdout.String()+stderr.String(), "it began to build")
@@ -308,8 +319,8 @@ func TestRunRefusesBadInput(t *testing.T) {
 	} {
 		cfg, stdout, stderr := r.config("HEAD")
 		cfg.Bench = tc.bench
-		err := ab.Run(t.Context(), cfg)
-		requireCode(t, err, ab.CodeInput)
+		err := run(t.Context(), cfg)
+		requireCode(t, err, gate.CodeInput)
 		require.ErrorContains(t, err, tc.want)
 		require.NotContains(t, stderr.String(), "expected")
 		require.Empty(t, stdout.String())
@@ -326,7 +337,7 @@ func TestRunKeepsOldResultsOnFailure(t *testing.T) {
 	r.write("out/head.txt", "old head")
 	requireOld := func() {
 		t.Helper()
-		require.Equal(t, []string{"ab.log", "base.txt", "head.txt"}, r.out())
+		require.Equal(t, []string{"ab.log", "base.txt", "head.txt", "unfinished"}, r.out())
 		require.Equal(t, "old base", r.read("out/base.txt"))
 		require.Equal(t, "old head", r.read("out/head.txt"))
 		r.requireClean()
@@ -344,21 +355,21 @@ func TestRunKeepsOldResultsOnFailure(t *testing.T) {
 		}`)
 	cfg, stdout, _ := r.config("HEAD")
 	cfg.Bench = "Size"
-	err := ab.Run(t.Context(), cfg)
-	requireCode(t, err, ab.CodeBenchmark)
+	err := run(t.Context(), cfg)
+	requireCode(t, err, gate.CodeInput)
 	logPath := filepath.Join(r.root, "out", "ab.log")
 	require.ErrorContains(t, err, "pair 2 BA, head: exit status 1\n")
 	require.ErrorContains(t, err, "widget is broken")
 	require.ErrorContains(t, err, "on stderr")
-	require.True(t, strings.HasSuffix(err.Error(), "\nlog: "+logPath), err)
+	require.True(t, strings.HasSuffix(err.Error(), "\nlog: "+logPath+"\n1 finished pair kept in "+filepath.Dir(logPath)+": -resume goes on"), err)
 	require.Contains(t, r.read("out/ab.log"), "widget is broken")
 	require.Empty(t, stdout.String())
 	requireOld()
 
 	// A value that would hang the statistics.
 	r.bench(1, `b.ReportMetric(1/float64(b.N-b.N), "odd/op")`)
-	err = ab.Run(t.Context(), cfg)
-	requireCode(t, err, ab.CodeBenchmark)
+	err = run(t.Context(), cfg)
+	requireCode(t, err, gate.CodeInput)
 	require.ErrorContains(t, err, "has the value +Inf for odd/op")
 	requireOld()
 
@@ -366,8 +377,8 @@ func TestRunKeepsOldResultsOnFailure(t *testing.T) {
 	r.bench(1, `quiet, _, _ := os.Pipe()
 		quiet.Read(make([]byte, 1))`)
 	cfg.Timeout = 300 * time.Millisecond
-	err = ab.Run(t.Context(), cfg)
-	requireCode(t, err, ab.CodeBenchmark)
+	err = run(t.Context(), cfg)
+	requireCode(t, err, gate.CodeInput)
 	require.ErrorContains(t, err, "no end within the timeout of 300ms")
 	requireOld()
 
@@ -379,15 +390,17 @@ func TestRunKeepsOldResultsOnFailure(t *testing.T) {
 	cfg.Timeout = ab.DefaultTimeout
 	cfg.Count = 1
 	t.Setenv("AB_TEST_RUNS", os.DevNull)
-	require.Error(t, ab.Run(t.Context(), cfg))
+	require.ErrorContains(t, run(t.Context(), cfg), "1 finished pair kept in ")
 	require.Equal(t, old, r.read("out/base.txt"))
+	require.Contains(t, r.read("out/unfinished/base.txt"), "# tokpace-end 1\n")
+	require.Contains(t, r.read("out/unfinished/head.txt"), "# tokpace-end 1\n")
 	require.NoError(t, os.RemoveAll(filepath.Join(r.root, "out", "head.txt")))
 	r.write("out/head.txt", "old head")
 
 	// It does not build.
 	r.write("benchtests/bench_test.go", "package benchtests\n\nvar x int = nonsense\n")
-	err = ab.Run(t.Context(), cfg)
-	requireCode(t, err, ab.CodeInput)
+	err = run(t.Context(), cfg)
+	requireCode(t, err, gate.CodeInput)
 	require.ErrorContains(t, err, "building head: exit status 1\n")
 	require.ErrorContains(t, err, "undefined: nonsense")
 	requireOld()
@@ -401,8 +414,8 @@ func TestRunKeepsNewResultsWhenBenchstatFails(t *testing.T) {
 	cfg, stdout, _ := r.config("HEAD")
 	t.Setenv(toolVariable, "fail")
 	cfg.Count = 1
-	err := ab.Run(t.Context(), cfg)
-	requireCode(t, err, ab.CodeInput)
+	err := run(t.Context(), cfg)
+	requireCode(t, err, gate.CodeInput)
 	require.ErrorContains(t, err, "exit status 3\nno statistics today\nthe results are complete: ")
 	require.Empty(t, stdout.String())
 	require.Contains(t, r.read("out/base.txt"), "# tokpace-pair 1 AB\n")
@@ -417,8 +430,8 @@ func TestRunCanceledBeforeItBegins(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("interrupt signal received"))
 	cfg, _, _ := r.config("HEAD")
-	err := ab.Run(ctx, cfg)
-	requireCode(t, err, ab.CodeInput)
+	err := run(ctx, cfg)
+	requireCode(t, err, gate.CodeInput)
 	require.EqualError(t, err, "interrupt signal received")
 	require.NoDirExists(t, filepath.Join(r.root, "out"))
 	r.requireClean()

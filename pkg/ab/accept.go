@@ -2,6 +2,7 @@ package ab
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"example.com/tokpace/pkg/gate"
@@ -35,6 +36,22 @@ func Accepted(ctx context.Context, dir, commit string) ([]gate.Acceptance, error
 		list = append(list, a)
 	}
 	return list, nil
+}
+
+// withTrailers adds to a policy what the commit HEAD accepts. If that is base,
+// it speaks of changes that are on both sides.
+func withTrailers(ctx context.Context, src *source, p *gate.Policy) (*gate.Policy, error) {
+	head, err := resolve(ctx, src.top, "HEAD")
+	if err != nil || head == src.base {
+		return p, ctx.Err() // a branch may have no commit yet
+	}
+	accepted, err := Accepted(ctx, src.top, head)
+	if err != nil {
+		return nil, err
+	}
+	with := *p
+	with.Accept = append(slices.Clone(p.Accept), accepted...)
+	return &with, nil
 }
 
 // resolve returns the full hash of a commit.

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"example.com/tokpace/pkg/ab"
+	"example.com/tokpace/pkg/gate"
 
 	"github.com/stretchr/testify/require"
 )
@@ -61,7 +61,7 @@ func BenchmarkCall(b *testing.B) {
 	cfg.Iters = 1
 	cfg.Out = filepath.Join("out", "deeper")
 	done := make(chan error, 1)
-	go func() { done <- ab.Run(ctx, cfg) }()
+	go func() { done <- run(ctx, cfg) }()
 
 	// Parent and child of a sample call once each. Those of the trial run and
 	// of the first sample may go on; the second sample is held.
@@ -77,7 +77,7 @@ func BenchmarkCall(b *testing.B) {
 	}
 	cancel(errors.New("interrupt signal received"))
 	err = <-done
-	requireCode(t, err, ab.CodeInput)
+	requireCode(t, err, gate.CodeInput)
 	require.EqualError(t, err, "interrupt signal received")
 	for _, c := range held {
 		// Ends only with the process at the other end.

@@ -15,33 +15,34 @@ import (
 
 // source is where both sides come from.
 type source struct {
-	top    string // root of the working tree
+	top    string // root of the working tree; empty if it has nothing to do with git
 	pkgDir string // the package's folder in the working tree
 	rel    string // the same below top, with slashes; empty for the root
 	base   string // full hash of the base commit
 	out    string // absolute path of the results' folder
 }
 
-// locate resolves cfg's names, and fails for whatever can be known to be wrong
-// before the long part begins.
+// locate resolves the configuration's names, and fails for whatever can be known
+// to be wrong before the long part begins.
 func locate(ctx context.Context, cfg Config) (*source, error) {
 	dir, err := filepath.Abs(cfg.Dir)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := output(ctx, dir, "git", "rev-parse", "--show-toplevel"); err != nil {
-		if errors.Is(err, exec.ErrNotFound) {
-			return nil, err
-		}
-		return nil, inputError("%s is in no git working tree: %v", dir, err)
-	}
-
 	s := &source{out: cfg.Out}
 	if !filepath.IsAbs(s.out) {
 		s.out = filepath.Join(dir, s.out)
 	}
-	if s.base, err = resolve(ctx, dir, cfg.Base); err != nil {
-		return nil, err
+	if cfg.mode() == commits {
+		if _, err := output(ctx, dir, "git", "rev-parse", "--show-toplevel"); err != nil {
+			if errors.Is(err, exec.ErrNotFound) {
+				return nil, err
+			}
+			return nil, inputError("%s is in no git working tree: %v", dir, err)
+		}
+		if s.base, err = resolve(ctx, dir, cfg.Base); err != nil {
+			return nil, err
+		}
 	}
 
 	listed, err := output(ctx, dir, "go", "list", "-f", "{{.Dir}}", "--", cfg.Package)
@@ -53,25 +54,13 @@ func locate(ctx context.Context, cfg Config) (*source, error) {
 		return nil, inputError("package %s stands for %d packages, want 1", cfg.Package, len(dirs))
 	}
 	s.pkgDir = strings.TrimSpace(dirs[0])
-	// Asked for in the package's own folder, so that neither symbolic links nor
-	// a package of another repository can lead to a wrong path.
-	where, err := output(ctx, s.pkgDir, "git", "rev-parse", "--show-toplevel", "--show-prefix")
-	if err != nil {
-		return nil, inputError("package %s is in no git working tree: %v", cfg.Package, err)
+	if cfg.mode() == commits {
+		err = s.locateBase(ctx, cfg)
+	} else {
+		s.rel = cfg.Package
 	}
-	top, prefix, _ := strings.Cut(strings.TrimSuffix(string(where), "\n"), "\n")
-	s.top = filepath.FromSlash(strings.TrimSpace(top))
-	s.rel = strings.TrimSuffix(strings.TrimSpace(prefix), "/")
-
-	files, err := output(ctx, s.top, "git", "ls-tree", "--name-only", "-z", s.base+":"+s.rel)
 	if err != nil {
-		if ctx.Err() != nil {
-			return nil, err
-		}
-		return nil, inputError("package %s does not exist at base %s", cfg.Package, cfg.Base)
-	}
-	if !slices.ContainsFunc(strings.Split(string(files), "\x00"), isTestFile) {
-		return nil, inputError("package %s has no test files at base %s", cfg.Package, cfg.Base)
+		return nil, err
 	}
 	entries, err := os.ReadDir(s.pkgDir)
 	if err != nil {
@@ -81,6 +70,33 @@ func locate(ctx context.Context, cfg Config) (*source, error) {
 		return nil, inputError("package %s has no test files", cfg.Package)
 	}
 	return s, nil
+}
+
+// locateBase finds the package in the base commit.
+func (s *source) locateBase(ctx context.Context, cfg Config) error {
+	// Asked for in the package's own folder, so that neither symbolic links nor
+	// a package of another repository can lead to a wrong path.
+	where, err := output(ctx, s.pkgDir, "git", "rev-parse", "--show-toplevel", "--show-prefix")
+	if err != nil {
+		return inputError("package %s is in no git working tree: %v", cfg.Package, err)
+	}
+	top, prefix, _ := strings.Cut(strings.TrimSuffix(string(where), "\n"), "\n")
+	s.top = filepath.FromSlash(strings.TrimSpace(top))
+	s.rel = strings.TrimSuffix(strings.TrimSpace(prefix), "/")
+	if cfg.BenchFromHead {
+		return nil // it need not be there
+	}
+	files, err := output(ctx, s.top, "git", "ls-tree", "--name-only", "-z", s.base+":"+s.rel)
+	if err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		return inputError("package %s does not exist at base %s", cfg.Package, cfg.Base)
+	}
+	if !slices.ContainsFunc(strings.Split(string(files), "\x00"), isTestFile) {
+		return inputError("package %s has no test files at base %s", cfg.Package, cfg.Base)
+	}
+	return nil
 }
 
 func isTestFile(name string) bool { return strings.HasSuffix(name, "_test.go") }

@@ -17,6 +17,32 @@ func topLevel(bench string) string {
 	return strings.Join(tops, "|")
 }
 
+// maxPattern is how long an exact pattern may be, in bytes: systems limit the
+// length of an argument, Linux to 128 KiB.
+const maxPattern = 100_000
+
+// exactly returns a -bench pattern for benchmarks of these names, which have
+// neither "Benchmark" nor -N, and for no others; all is what to take if it would
+// be too long.
+func exactly(names []string, all string) string {
+	var alternatives []string
+	for _, name := range names {
+		levels := strings.Split("Benchmark"+name, "/")
+		for i, level := range levels {
+			levels[i] = "^" + regexp.QuoteMeta(level) + "$"
+		}
+		// A name may end like -N itself, and the line of a benchmark that runs
+		// with GOMAXPROCS=1 has no -N behind it.
+		last := &levels[len(levels)-1]
+		*last = strings.TrimSuffix(*last, "$") + "(-[0-9]+)?$"
+		alternatives = append(alternatives, strings.Join(levels, "/"))
+	}
+	if pattern := strings.Join(alternatives, "|"); len(pattern) <= maxPattern {
+		return pattern
+	}
+	return all
+}
+
 // checkPattern compiles each level of a -bench pattern.
 func checkPattern(bench string) error {
 	for _, alternative := range splitOutside(bench, '|') {
