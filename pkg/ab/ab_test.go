@@ -34,13 +34,15 @@ func TestMain(m *testing.M) {
 			fmt.Println(name, filepath.Base(path), bytes.Count(data, []byte("# tokpace-pair")), err)
 		}
 		os.Exit(0)
+	case "serve":
+		serve()
 	case "fail":
 		fmt.Fprintln(os.Stderr, "no statistics today")
 		os.Exit(3)
 	}
 	// The temporary modules need nothing, and nobody's settings may change that.
 	for k, v := range map[string]string{
-		"GOFLAGS": "", "GOWORK": "off", "GOPROXY": "off",
+		"GOFLAGS": "-ldflags=-w", "GOWORK": "off", "GOPROXY": "off",
 		"GIT_CONFIG_GLOBAL": os.DevNull, "GIT_CONFIG_SYSTEM": os.DevNull,
 		"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@example.com",
 		"GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@example.com",

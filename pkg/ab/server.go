@@ -20,6 +20,10 @@ const (
 	serverGrace  = 30 * time.Second
 	hurriedGrace = 5 * time.Second
 
+	// endSeen is how long it may take until we know that a server has ended, when
+	// its client knows already.
+	endSeen = 200 * time.Millisecond
+
 	// askPause is the time between two questions to a server that starts, and
 	// askTime what one may take.
 	askPause = 50 * time.Millisecond
@@ -136,17 +140,31 @@ func ask(ctx context.Context, client *http.Client, root url.URL, path string) in
 	return res.StatusCode
 }
 
+// endsWithin reports whether the server has ended, or does so in some time.
+func (s *server) endsWithin(d time.Duration) bool {
+	if d > 0 {
+		select {
+		case <-s.ended:
+		case <-time.After(d):
+		}
+	}
+	select {
+	case <-s.ended:
+		return true
+	default:
+		return false
+	}
+}
+
 var errEnded = errors.New("it ended by itself")
 
 // stop ends the server with all its processes and logs what it printed. The
 // error is err, if any, with what the server said last; or that the server had
 // ended before.
 func (s *server) stop(ctx context.Context, err error) error {
-	early := false
-	select {
-	case <-s.ended:
-		early = true
-	default:
+	early := s.endsWithin(0)
+	if !early && err != nil {
+		early = s.endsWithin(endSeen)
 	}
 	grace := serverGrace
 	if ctx.Err() != nil {

@@ -27,9 +27,15 @@ func TestMain(m *testing.M) {
 //	fake [FLAGS]       start `tokpace fake` on a free port, and set $URL and $ADDR, with -admin $ADMIN
 //	endfake SIGNAL     send SIGTERM or SIGINT; it must exit with 0 and say nothing more
 //	code N ARGS…       run tokpace: exit code N, one line on stderr if not 0, no stdout if 2
+//	ab N ARGS…         run tokpace ab: exit code N, the last line of stderr is the error if not 0
 //	http N METHOD URL [FILE [HEADER]]  send a request, with the file as its body; the answer is of status N and goes to stdout
 //	[!] json KEY [VAL] stdout is one line of JSON that has (not) KEY, as VAL
 func TestScript(t *testing.T) {
+	out, err := exec.Command("go", "env", "GOCACHE").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache := strings.TrimSpace(string(out))
 	testscript.Run(t, testscript.Params{
 		Dir:                "testdata/script",
 		ContinueOnError:    true,
@@ -37,10 +43,19 @@ func TestScript(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Values[fakeKey{}] = &fakeProcess{}
 			e.Setenv("GORACE", "atexit_sleep_ms=0") // else each process of a -race run sleeps for a second
+			// For those that build and commit, whatever the user's settings are.
+			for _, kv := range []string{
+				"GOCACHE=" + cache, "GOFLAGS=-ldflags=-w", "GOPROXY=off", "GOWORK=off", "GOTOOLCHAIN=local",
+				"GIT_CONFIG_GLOBAL=" + os.DevNull, "GIT_CONFIG_SYSTEM=" + os.DevNull,
+				"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com",
+			} {
+				name, value, _ := strings.Cut(kv, "=")
+				e.Setenv(name, value)
+			}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"fake": startFake, "endfake": endFake, "code": wantCode, "json": wantJSON, "http": doHTTP,
+			"fake": startFake, "endfake": endFake, "code": wantCode, "ab": wantABCode, "json": wantJSON, "http": doHTTP,
 		},
 	})
 }
@@ -102,25 +117,45 @@ func endFake(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func wantCode(ts *testscript.TestScript, neg bool, args []string) {
-	err := ts.Exec("tokpace", args[1:]...)
-	code := "0"
-	if e, ok := err.(*exec.ExitError); ok {
-		code = e.ProcessState.String()
-		code = strings.TrimPrefix(code, "exit status ")
-	} else {
-		ts.Check(err)
-	}
-	if code != args[0] {
+	if code := exitCode(ts, args[1:]); code != args[0] {
 		ts.Fatalf("exit code %s, want %s", code, args[0])
 	}
-	if stderr := ts.ReadFile("stderr"); code != "0" {
+	if stderr := ts.ReadFile("stderr"); args[0] != "0" {
 		if !strings.HasPrefix(stderr, "tokpace: ") || strings.Count(stderr, "\n") != 1 || !strings.HasSuffix(stderr, "\n") {
 			ts.Fatalf("stderr is not one line of ours: %q", stderr)
 		}
 	}
-	if stdout := ts.ReadFile("stdout"); code == "2" && stdout != "" {
+	if stdout := ts.ReadFile("stdout"); args[0] == "2" && stdout != "" {
 		ts.Fatalf("wrong use, and yet on stdout: %q", stdout)
 	}
+}
+
+var abError = regexp.MustCompile(`(?m)^tokpace: .*$`)
+
+func wantABCode(ts *testscript.TestScript, neg bool, args []string) {
+	if code := exitCode(ts, append([]string{"ab"}, args[1:]...)); code != args[0] {
+		ts.Fatalf("exit code %s, want %s", code, args[0])
+	}
+	stderr := ts.ReadFile("stderr")
+	switch found := abError.FindAllString(stderr, -1); {
+	case args[0] == "0" && found != nil:
+		ts.Fatalf("an error, and yet exit code 0: %q", stderr)
+	case args[0] != "0" && (len(found) != 1 || !strings.HasSuffix(stderr, found[0]+"\n")):
+		ts.Fatalf("stderr does not end in one error: %q", stderr)
+	}
+	if stdout := ts.ReadFile("stdout"); args[0] == "2" && stdout != "" {
+		ts.Fatalf("it failed, and yet on stdout: %q", stdout)
+	}
+}
+
+// exitCode runs tokpace.
+func exitCode(ts *testscript.TestScript, args []string) string {
+	err := ts.Exec("tokpace", args...)
+	if e, ok := err.(*exec.ExitError); ok {
+		return strings.TrimPrefix(e.ProcessState.String(), "exit status ")
+	}
+	ts.Check(err)
+	return "0"
 }
 
 func doHTTP(ts *testscript.TestScript, neg bool, args []string) {
