@@ -14,10 +14,8 @@
 //		log.Print(err)
 //		os.Exit(ab.ExitCode(err))
 //	}
-//	if report != nil { // the two are not the same code
-//		report.WriteText(os.Stdout)
-//		os.Exit(report.Code())
-//	}
+//	report.WriteText(os.Stdout)
+//	os.Exit(report.Code())
 //
 // Of two commits, head is the working tree as it stands, with all changes that
 // are not committed; base is a worktree in a temporary folder. Samples alternate
@@ -51,7 +49,8 @@
 //
 // # Same code
 //
-// Where the two commits give the same, nothing is measured: the same test
+// Where the two commits give the same, nothing is measured and the report says
+// that they are identical: the same test
 // binary, the same files other than Go code in the package's folder and below,
 // and the same in every folder called testdata of the repository. Files that
 // git ignores count too. What a benchmark reads elsewhere is not looked at;
@@ -160,9 +159,8 @@ type Config struct {
 	// shown or kept.
 	Redact func(string) string
 
-	// Stdout gets benchstat's output and the word that both sides are the same;
-	// Stderr what happens; Terminal a line that is rewritten as pairs go by, and
-	// is meant for a terminal. Nil discards.
+	// Stdout gets benchstat's output; Stderr what happens; Terminal a line that is
+	// rewritten as pairs go by, and is meant for a terminal. Nil discards.
 	Stdout, Stderr, Terminal io.Writer
 }
 
@@ -261,8 +259,7 @@ func (c Config) check() error {
 }
 
 // Run does the whole comparison. The report is nil if there is an error, and
-// without one if both sides are the same code or if benchstat compared them. The
-// error, if any, is an *[Error].
+// without one if benchstat compared the sides. The error, if any, is an *[Error].
 func Run(ctx context.Context, cfg Config) (*gate.Report, error) {
 	r := &runner{cfg: cfg.withDefaults()}
 	err := r.cfg.check()
@@ -323,8 +320,8 @@ func (r *runner) compare(ctx context.Context) (*gate.Report, error) {
 		}
 		return nil, err
 	case same:
-		_, err := fmt.Fprintln(r.cfg.Stdout, "identical: both sides are the same test binary and the same data, so there is nothing to measure (-force measures them)")
-		return nil, err
+		return &gate.Report{Identical: true, Notes: []string{
+			"both sides are the same test binary and the same data: there was nothing to measure (-force measures them)"}}, nil
 	}
 	if err := r.res.commit(); err != nil {
 		return nil, err

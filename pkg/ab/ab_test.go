@@ -58,7 +58,7 @@ func TestMain(m *testing.M) {
 func run(ctx context.Context, cfg ab.Config) error {
 	report, err := ab.Run(ctx, cfg)
 	if report != nil {
-		err = errors.Join(err, errors.New("there is a report"))
+		err = errors.Join(err, errors.New("there is a report: "+report.Summary()))
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"example.com/tokpace/pkg/ab"
 	"example.com/tokpace/pkg/gate"
 
 	"github.com/stretchr/testify/require"
@@ -67,10 +68,10 @@ replace (
 `)
 	r.commit()
 	cfg, _, _ := r.config("HEAD")
-	stdout := new(strings.Builder)
-	cfg.Force, cfg.Stdout = false, stdout
-	require.NoError(t, run(t.Context(), cfg))
-	require.Contains(t, stdout.String(), "identical: ", "paths are part of a binary")
+	cfg.Force = false
+	report, err := ab.Run(t.Context(), cfg)
+	require.NoError(t, err)
+	require.True(t, report.Identical, "paths are part of a binary")
 	r.compareOutside()
 
 	// One that is not there is said at once.
@@ -78,7 +79,7 @@ replace (
 	r.commit()
 	r.write("go.mod", strings.Replace(r.read("go.mod"), "=> ../gone", "=> ../further", 1))
 	cfg, _, _ = r.config("HEAD")
-	err := run(t.Context(), cfg)
+	err = run(t.Context(), cfg)
 	requireCode(t, err, gate.CodeInput)
 	require.EqualError(t, err, "base: go.mod replaces example.com/further by "+filepath.Join(filepath.Dir(r.root), "gone")+", and there is no module")
 	r.requireClean()

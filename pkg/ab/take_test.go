@@ -350,11 +350,15 @@ func TestIdentical(t *testing.T) {
 	same := func() bool {
 		t.Helper()
 		stdout.Reset()
-		require.NoError(t, run(t.Context(), cfg))
-		if !strings.HasPrefix(stdout.String(), "identical: ") {
+		report, err := ab.Run(t.Context(), cfg)
+		require.NoError(t, err)
+		if report == nil {
 			require.Contains(t, stdout.String(), "in benchtests\n")
 			return false
 		}
+		require.True(t, report.Identical)
+		require.Equal(t, gate.CodePass, report.Code())
+		require.Empty(t, report.Rows)
 		require.NotContains(t, stderr.String(), "expected")
 		return true
 	}
@@ -420,9 +424,9 @@ func BenchmarkSpeed(b *testing.B) {
 	// A changed benchmark alone is no difference.
 	cfg.Force = false
 	r.write("product/product.go", "package product\n\nconst Speed = 1\n")
-	cfg.Stdout = new(bytes.Buffer)
-	require.NoError(t, run(t.Context(), cfg))
-	require.Contains(t, fmt.Sprint(cfg.Stdout), "identical")
+	report, err := ab.Run(t.Context(), cfg)
+	require.NoError(t, err)
+	require.True(t, report.Identical)
 
 	// Benchmarks that are new measure base too.
 	require.NoError(t, os.Rename(filepath.Join(r.root, "benchtests"), filepath.Join(r.root, "young")))

@@ -14,11 +14,18 @@ type Report struct {
 	Paired bool     // samples were compared pair by pair
 	Strict bool     // noisy rows count as having no verdict
 	Notes  []string // what else a reader should know, a line each
+
+	// Identical is for a report without rows that passes: both sides were found
+	// to be the same before anything was measured.
+	Identical bool
 }
 
 // Code returns the exit code: [CodeWorse] if any row is worse, else
 // [CodeNoVerdict] if any has no verdict or nothing is gated, else [CodePass].
 func (r *Report) Code() int {
+	if r.Identical {
+		return CodePass
+	}
 	code, gated := CodePass, false
 	for _, row := range r.Rows {
 		switch row.Verdict.code(r.Strict) {

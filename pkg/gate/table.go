@@ -79,6 +79,9 @@ func (r *Report) writeText(w io.Writer, explain bool) error {
 
 // Summary counts the rows by verdict, worst first, on one line.
 func (r *Report) Summary() string {
+	if r.Identical {
+		return "identical"
+	}
 	var n [OK + 1]int
 	for _, row := range r.Rows {
 		n[row.Verdict]++

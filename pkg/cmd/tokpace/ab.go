@@ -1,16 +1,20 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"syscall"
 
 	"example.com/tokpace/pkg/ab"
 	"example.com/tokpace/pkg/api"
 	"example.com/tokpace/pkg/gate"
+	"example.com/tokpace/pkg/report"
 
 	"github.com/spf13/cobra"
 )
@@ -19,6 +23,7 @@ import (
 type abFlags struct {
 	cfg       ab.Config
 	judgement judgement
+	outputs   outputs
 	benchFrom string
 	benchstat bool
 	bisect    bool
@@ -71,7 +76,7 @@ interrupt 130, which ends the bisection. Build tokpace outside of the tree first
 			if len(args) == 1 {
 				o.cfg.Package = args[0]
 			}
-			return o.exit(o.run(cmd))
+			return o.exit(o.run(cmd, args))
 		},
 	}
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -97,6 +102,7 @@ interrupt 130, which ends the bisection. Build tokpace outside of the tree first
 	f.BoolVar(&o.benchstat, "benchstat", false, "print benchstat's comparison instead of a verdict (10 pairs, or -count)")
 	f.BoolVar(&o.bisect, "bisect", false, "exit codes for git bisect run")
 	o.judgement.register(f)
+	o.outputs.register(f)
 	f.StringVar(&o.judgement.acceptFrom, "accept-from", "", "`commit` whose Gate-Accept: trailers are accepted too")
 	return cmd
 }
@@ -104,7 +110,7 @@ interrupt 130, which ends the bisection. Build tokpace outside of the tree first
 // benchstatCount is the number of pairs for benchstat where none is given.
 const benchstatCount = 10
 
-func (o *abFlags) run(cmd *cobra.Command) error {
+func (o *abFlags) run(cmd *cobra.Command, args []string) error {
 	given := cmd.Flags().Changed
 	// Zeros are defaults in the Config, but were typed here.
 	switch {
@@ -124,6 +130,11 @@ func (o *abFlags) run(cmd *cobra.Command) error {
 		return errors.New("-server-url and -server-wait go with -base-server and -head-server")
 	case given("bench-from") && o.benchFrom != "head":
 		return errors.New("-bench-from: want head")
+	case o.benchstat && (len(o.outputs.files()) > 0 || o.outputs.summary || o.outputs.annotations != ""):
+		return errors.New("-benchstat gives no verdict that could be written: leave out -markdown, -comment, -summary, -annotations, -junit and -json")
+	}
+	if err := o.outputs.check(); err != nil {
+		return err
 	}
 	o.cfg.BenchFromHead = o.benchFrom == "head"
 	if o.benchstat {
@@ -148,14 +159,40 @@ func (o *abFlags) run(cmd *cobra.Command) error {
 		defer tty.Close()
 		o.cfg.Terminal = tty
 	}
-	report, err := ab.Run(ctx, o.cfg)
+	verdict, err := ab.Run(ctx, o.cfg)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return interrupted{err}
-	case err != nil || report == nil:
+	case err != nil || verdict == nil:
 		return err
 	}
-	return o.judgement.show(cmd.OutOrStdout(), report)
+	if err := o.outputs.write(cmd.OutOrStdout(), o.comparison(ctx, cmd, args, verdict), o.judgement.table(verdict)); err != nil {
+		return err
+	}
+	return verdictError(verdict)
+}
+
+// comparison says around a report what was compared.
+func (o *abFlags) comparison(ctx context.Context, cmd *cobra.Command, args []string, r *gate.Report) *report.Comparison {
+	c := &report.Comparison{Report: r, Base: o.cfg.Base, Head: "the working tree"}
+	if !o.cfg.Resume {
+		c.Command = o.cfg.Redact(again(cmd.CommandPath(), cmd.Flags(), args))
+	}
+	switch {
+	case o.cfg.BaseTarget != "":
+		c.Base, c.Head = o.cfg.Redact(o.cfg.BaseTarget), o.cfg.Redact(o.cfg.HeadTarget)
+	case o.cfg.BaseServer != "":
+		// There may be a key in the commands.
+		c.Base, c.Head, c.Command = "the server of -base-server", "the server of -head-server", ""
+	}
+	if o.outputs.markdown+o.outputs.comment == "" && !o.outputs.summary || r.Identical {
+		return c
+	}
+	argv := append(ab.DefaultBenchstat(), "base="+filepath.Join(o.cfg.Out, "base.txt"), "head="+filepath.Join(o.cfg.Out, "head.txt"))
+	if text, err := exec.CommandContext(ctx, argv[0], argv[1:]...).Output(); err == nil {
+		c.Benchstat = string(text) // a module need not have it
+	}
+	return c
 }
 
 // secrets checks the addresses, and has what is secret in them taken out of all
