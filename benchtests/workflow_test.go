@@ -195,14 +195,10 @@ func TestBenchWorkflow(t *testing.T) {
 			steps = append(steps, s)
 		}
 	}
-	require.Len(t, steps, 2)
+	require.Len(t, steps, 1)
 	out, code := steps[0].run(t, repo.dir, env)
-	require.Contains(t, out, "Chat", "step %s", steps[0].Name)
-	require.Equal(t, 0, code, out)
-	require.Empty(t, repo.git(t, "status", "--porcelain"), "the steps leave nothing but what they upload")
-
-	out, code = steps[1].run(t, repo.dir, env)
 	require.Equal(t, 1, code, out)
+	require.Empty(t, repo.git(t, "status", "--porcelain"), "the steps leave nothing but what they upload")
 	require.Contains(t, out, "\n::error file=benchtests/chat_test.go,line=5,title=regression%3A Chat")
 	for _, file := range []string{summary, filepath.Join(repo.dir, "comment.md")} {
 		text, err := os.ReadFile(file)
@@ -216,7 +212,7 @@ func TestBenchWorkflow(t *testing.T) {
 	}
 
 	repo.git(t, "commit", "-q", "--allow-empty", "-m", "Explain\n\nGate-Accept: ttft-p50-ns:Chat the price of safety")
-	out, code = steps[1].run(t, repo.dir, env)
+	out, code = steps[0].run(t, repo.dir, env)
 	require.Equal(t, 0, code, out)
 	require.Contains(t, out, "accepted: regression: the price of safety")
 }

@@ -1,6 +1,6 @@
 // Command tokpace is the command-line side of the project: a fake inference
 // server in a process of its own, one measured request, the comparison of two
-// commits, and a verdict about two sets of results. It holds flags and words for
+// commits or servers, and a verdict about two sets of results. It holds flags and words for
 // people; what it does is done by the packages below it (fakeserver, pkg/client,
 // pkg/ab, pkg/gate).
 //

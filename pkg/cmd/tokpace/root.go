@@ -19,11 +19,11 @@ func newRoot() *cobra.Command {
 		Use:   "tokpace",
 		Short: "Benchmark LLM inference servers",
 		Long: `tokpace goes with the benchmarks of LLM inference servers: a fake server to try
-them on, one measured request to look at a server, a comparison of two commits,
-a verdict about two sets of results.
+them on, one measured request to look at a server, a comparison of two commits or
+servers, a verdict about two sets of results.
 
 Exit codes: 0 success; 1 it was done, and what was measured failed; 2 it could
-not be done as asked; 3, of gate alone, no verdict. Every error is one line on
+not be done as asked; 3, of ab and gate, no verdict. Every error is one line on
 stderr.`,
 		Args:          cobra.ArbitraryArgs, // so that an unknown command is ours to explain
 		SilenceErrors: true,
