@@ -226,6 +226,11 @@ func TestPairsHaveToBePairs(t *testing.T) {
 		row := judged(t, text, c.head).row(t, "sec/op")
 		require.Equal(t, Incomparable, row.Verdict, c.name)
 		require.Equal(t, c.reason, row.Reason)
+		// Of what is not gated nobody is told more than that.
+		off := "Unit ns/op gate=off\n"
+		row = judged(t, off+text, off+c.head).row(t, "sec/op")
+		require.Equal(t, Shown, row.Verdict, c.name)
+		require.Equal(t, c.reason, row.Reason)
 	}
 	// Order within a file is of no account, and files belong together by place.
 	parts := strings.SplitAfter(text, "ns/op\n")

@@ -114,7 +114,10 @@ func (c *columns) judge(row *Row) {
 		return
 	}
 	if reason := c.align(); reason != "" {
-		row.Verdict, row.Reason = Incomparable, reason
+		// As where a latency of 0 was left out of some of the samples.
+		if row.Verdict, row.Reason = Shown, reason; c.gated {
+			row.Verdict = Incomparable
+		}
 		return
 	}
 	if reason := c.tooFew(); reason != "" {
