@@ -44,8 +44,24 @@
 // that was torn by the end of the machine is cut off. Without Resume they are
 // replaced by those of the new comparison.
 //
-// Everything else (worktree, binaries, temporary files, child processes) is gone
+// A failed run is an error with its log, never a sample less. Everything else
+// (worktree, binaries, temporary files, child processes) is gone
 // when Run returns, also when its context ends in the middle.
+//
+// # Servers
+//
+// Two targets and two server commands need no repository. A command is started
+// for each sample and awaited, and stopped with all the processes of its group: so
+// one GPU suffices, but each sample pays for a cold start, and a budget has to
+// allow for that.
+//
+// # Bisecting
+//
+// The working tree of each step is head, and base a commit that was good:
+//
+//	go build -o /tmp/tokpace ./pkg/cmd/tokpace
+//	git bisect start HEAD v1.0
+//	git bisect run /tmp/tokpace ab -bisect -base v1.0 -bench Images
 //
 // # Same code
 //
