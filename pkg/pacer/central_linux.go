@@ -1,0 +1,190 @@
+package pacer
+
+import (
+	"container/heap"
+	"context"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A waiter is one pacer's place among those that wait.
+type waiter struct {
+	due   time.Duration // since central.base
+	index int           // in central.heap, -1 when not there
+	wake  chan struct{} // holds one token at most
+}
+
+// possible reports whether waiting by the timerfd can be tried.
+func (w *waiter) possible() bool { return !central.lost.Load() }
+
+// wait blocks until so long after now, or until ctx ends. It returns false when
+// the timerfd has been lost.
+func (w *waiter) wait(ctx context.Context, now time.Time, wait time.Duration) bool {
+	if w.wake == nil {
+		w.wake = make(chan struct{}, 1)
+	}
+	if !central.add(w, now, wait) {
+		return false
+	}
+	select {
+	case <-w.wake:
+	case <-ctx.Done():
+		if !central.remove(w) {
+			<-w.wake // it was on its way
+		}
+	}
+	return true
+}
+
+// central is the one timerfd of the process and those that wait for it.
+var central = newClock()
+
+// A clock wakes waiters in the order of their deadlines.
+type clock struct {
+	base time.Time // what deadlines count from; it has a monotonic reading
+	lost atomic.Bool
+
+	mu     sync.Mutex
+	file   *os.File // the timerfd, nil before the first wait
+	fd     int      // its descriptor, valid as long as file is
+	offset int64    // the kernel's CLOCK_MONOTONIC at base, in nanoseconds
+	heap   waiters
+	serves bool // the goroutine runs
+	serve  func()
+	read   [8]byte // what the timerfd says: how often it fired
+}
+
+func newClock() *clock {
+	c := &clock{base: time.Now()}
+	c.serve = c.wakeAll // a method value made at each start would allocate
+	return c
+}
+
+// longest keeps sums of deadlines from overflowing; it is 73 years.
+const longest = time.Duration(1) << 61
+
+func (c *clock) add(w *waiter, now time.Time, wait time.Duration) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lost.Load() || c.file == nil && !c.open() {
+		return false
+	}
+	w.due = now.Sub(c.base) + min(wait, longest)
+	heap.Push(&c.heap, w)
+	if w.index == 0 {
+		c.arm(w.due)
+	}
+	if !c.serves {
+		c.serves = true
+		go c.serve()
+	}
+	return true
+}
+
+// remove takes w out, and reports whether it was still there.
+func (c *clock) remove(w *waiter) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if w.index < 0 {
+		return false
+	}
+	heap.Remove(&c.heap, w.index)
+	if len(c.heap) == 0 {
+		c.arm(0) // so that the goroutine wakes, and ends
+	}
+	return true
+}
+
+// open makes the timerfd. It stays open as long as the process.
+func (c *clock) open() bool {
+	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
+	if err != nil {
+		c.lost.Store(true)
+		return false
+	}
+	// The kernel's clock and Go's are the same but for the zero point. Reading
+	// the kernel's last makes the difference, and so every deadline, err to the
+	// late side, by what the two readings take: never to the early one.
+	var ts unix.Timespec
+	since := time.Since(c.base)
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		_ = unix.Close(fd)
+		c.lost.Store(true)
+		return false
+	}
+	c.fd, c.offset = fd, ts.Nano()-int64(since)
+	c.file = os.NewFile(uintptr(fd), "timerfd")
+	return true
+}
+
+// arm sets the timerfd to fire at due, at once when that is past.
+func (c *clock) arm(due time.Duration) {
+	value := unix.NsecToTimespec(max(1, c.offset+int64(due)))
+	spec := unix.ItimerSpec{Value: value}
+	_ = unix.TimerfdSettime(c.fd, unix.TFD_TIMER_ABSTIME, &spec, nil) // only arguments can be wrong
+}
+
+// wakeAll wakes waiters until there are none.
+func (c *clock) wakeAll() {
+	for {
+		_, err := c.file.Read(c.read[:])
+		c.mu.Lock()
+		if err != nil {
+			c.lose()
+		}
+		now := time.Since(c.base)
+		for len(c.heap) > 0 && c.heap[0].due <= now {
+			c.release()
+		}
+		if len(c.heap) == 0 {
+			c.serves = false
+			c.mu.Unlock()
+			return
+		}
+		c.arm(c.heap[0].due)
+		c.mu.Unlock()
+	}
+}
+
+// release wakes the first waiter.
+func (c *clock) release() {
+	w := heap.Pop(&c.heap).(*waiter)
+	w.wake <- struct{}{}
+}
+
+// lose gives the timerfd up: all are woken, and wait by time.Timer from now on.
+func (c *clock) lose() {
+	c.lost.Store(true)
+	for len(c.heap) > 0 {
+		c.release()
+	}
+}
+
+// waiters is a heap by deadline.
+type waiters []*waiter
+
+func (h waiters) Len() int           { return len(h) }
+func (h waiters) Less(i, j int) bool { return h[i].due < h[j].due }
+func (h waiters) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+
+func (h *waiters) Push(x any) {
+	w := x.(*waiter)
+	w.index = len(*h)
+	*h = append(*h, w)
+}
+
+func (h *waiters) Pop() any {
+	old := *h
+	w := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	w.index = -1
+	return w
+}
