@@ -73,6 +73,31 @@ type Exchange struct {
 
 	// Sent is the send on the wall and the monotonic clock.
 	Sent time.Time `json:"-"`
+
+	// What follows is package load's: the number of the request in its source,
+	// and in an open loop when the schedule wanted the send and when the loop was
+	// ready to send it, both zero in a closed loop.
+	Index            int       `json:"-"`
+	Scheduled, Ready time.Time `json:"-"`
+}
+
+// SendLag is how late the load generator was: ready − scheduled. It is absent in
+// a closed loop.
+func (ex *Exchange) SendLag() Dur {
+	if ex.Scheduled.IsZero() {
+		return Dur{}
+	}
+	return api.Some(ex.Ready.Sub(ex.Scheduled))
+}
+
+// Queue is how long the request waited for its send: send − scheduled, the send
+// lag and the wait for a slot together. It is absent in a closed loop, and for
+// what was never sent.
+func (ex *Exchange) Queue() Dur {
+	if ex.Scheduled.IsZero() || ex.Sent.IsZero() {
+		return Dur{}
+	}
+	return api.Some(ex.Sent.Sub(ex.Scheduled))
 }
 
 // fail makes the exchange a failure: nothing that a statistic could pick up by

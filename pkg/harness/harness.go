@@ -26,6 +26,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"example.com/tokpace/pkg/api"
 	"example.com/tokpace/pkg/client"
@@ -86,34 +87,60 @@ func OnFake(b *testing.B, t Target) bool {
 }
 
 // Run measures a target: it sends the requests of d as l says until b has seen
-// enough, and reports the metrics of package metric.
+// enough, and reports the metrics of package metric. It is Benchmark.Run for
+// those who need nothing more.
 //
 // One operation is one request, and one iteration of b.Loop ends when one
 // request completes: with -benchtime=Nx exactly N requests are sent. ns/op is
 // the time from the first send to the last answer, divided by the successful
-// requests; B/op and allocs/op are over the same time, and reported only where the server runs
+// requests; an open loop, whose schedule sets that, reports req/s instead. B/op
+// and allocs/op are over the same time, and reported only where the server runs
 // in this process too. Requests that fail beyond the setting max-fail (0) fail
-// the benchmark, which then prints no line.
-func Run(b *testing.B, t Target, d dataset.Dataset, l load.Closed) {
+// the benchmark, which then prints no line; so does an open loop that fell behind
+// its schedule.
+func Run(b *testing.B, t Target, d dataset.Dataset, l load.Load) {
 	b.Helper()
+	Benchmark{Target: t, Dataset: d, Load: l}.Run(b)
+}
+
+// A Benchmark is what Run measures, with more to wish for.
+type Benchmark struct {
+	Target  Target
+	Dataset dataset.Dataset
+	Load    load.Load
+	// Goodput says which answers are good, and adds goodput-req/s.
+	Goodput metric.SLO
+	// Steady adds steady-…, the metrics of the steady part of the run.
+	Steady bool
+}
+
+// Run measures.
+func (m Benchmark) Run(b *testing.B) {
+	b.Helper()
+	m.run(b)
+}
+
+// run measures, and returns the run's metrics.
+func (m Benchmark) run(b *testing.B) (metric.Run, metric.Set) {
+	b.Helper()
+	if err := m.Goodput.Check(); err != nil {
+		b.Fatalf("goodput: %v", err)
+	}
 	ctx, cancel := context.WithCancel(currentContext())
 	defer cancel()
-	s, release, err := find(ctx, t)
+	s, release, err := find(ctx, m.Target)
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer release()
-	src, err := s.source(ctx, d)
+	src, err := s.source(ctx, m.Dataset)
 	if err != nil {
 		b.Fatal(err)
 	}
 	limit := requestLimit()
-	c := s.client(t.Header)
-	connections := max(l.N, 1)
-	if limit > 0 {
-		connections = min(connections, limit)
-	}
-	c.Warm(ctx, connections, "/v1/models")
+	l := s.load(m.Load)
+	c := s.client(m.Target.Header)
+	c.Warm(ctx, l.Connections(limit), "/v1/models")
 	process.Lock()
 	process.ran = true
 	process.running++
@@ -123,6 +150,16 @@ func Run(b *testing.B, t Target, d dataset.Dataset, l load.Closed) {
 		process.running--
 		process.Unlock()
 	}()
+	warm, err := l.WarmUp(ctx, c.Do, src)
+	switch {
+	case ctx.Err() != nil:
+		b.Fatal("interrupted")
+	case err != nil:
+		b.Fatalf("warm-up: %v", err)
+	}
+	if text := metric.Failures(warm, len(warm)); text != "" {
+		b.Logf("warm-up: %s", text)
+	}
 
 	if s.inProcess {
 		b.ReportAllocs()
@@ -133,23 +170,31 @@ func Run(b *testing.B, t Target, d dataset.Dataset, l load.Closed) {
 		begun  sync.Once
 		failed []*client.Exchange
 		seen   int
+		over   bool // the run has ended by itself
 	)
 	do := func(ctx context.Context, req *api.Request) *client.Exchange {
 		begun.Do(func() { runtime.ReadMemStats(&before) })
 		return c.Do(ctx, req)
 	}
 	for b.Loop() {
+		if over {
+			continue
+		}
 		if run == nil {
 			run = l.Start(ctx, do, src, limit)
 		}
 		select {
 		case ex, ok := <-run.Done():
-			if !ok {
-				_, _, err := run.Wait()
-				b.Fatal(err)
-			}
 			if ctx.Err() != nil {
 				continue // the other case ends the run
+			}
+			if !ok {
+				if _, _, err := run.Wait(); err != nil {
+					b.Fatal(err)
+				}
+				over = true
+				sleepOut(ctx, b)
+				continue
 			}
 			seen++
 			if ex.OK {
@@ -177,31 +222,86 @@ func Run(b *testing.B, t Target, d dataset.Dataset, l load.Closed) {
 	if ctx.Err() != nil {
 		b.Fatal("interrupted")
 	}
-	set := metric.Of(metric.Run{Exchanges: exchanges, Elapsed: elapsed})
-	if set.Failed > s.settings.maxFail || set.OK == 0 {
+	result := metric.Run{Exchanges: exchanges, Elapsed: elapsed, Unfinished: run.Unfinished(), Goodput: m.Goodput, Steady: m.Steady}
+	set := metric.Of(result)
+	switch {
+	case set.Failed > s.settings.maxFail:
 		b.Fatal(metric.Failures(exchanges, len(exchanges)))
+	case set.OK == 0:
+		b.Fatalf("no request succeeded: %d failed, %d were unfinished when the run ended", set.Failed, result.Unfinished)
 	}
-	if t.URL != "" {
+	if over {
+		b.N = len(exchanges)
+		if limit > 0 {
+			b.Logf("%d of %d requests: the load's own limits, or the end of its schedule, came first", len(exchanges), limit)
+		}
+	}
+	if m.Target.URL != "" {
 		b.Logf("target: %s, model %s", s.name(), s.shown(s.model))
 	}
 	if declared := declaredExact(); declared && !s.fake() {
 		b.Log("assume=exact, printed for the default target, does not hold for this one")
 	}
-	if limit > 0 && limit < l.N {
-		b.Logf("only %d requests, so never %d in flight", limit, l.N)
-	}
-	if note := s.lengthNote(d.API()); note != "" {
+	if note := s.lengthNote(m.Dataset.API()); note != "" {
 		b.Log(note)
 	}
-	if n := run.Starved(); n*20 > len(exchanges) {
-		b.Logf("%d of %d sends waited until their request was built: the client is the limit, and fewer than %d requests were in flight", n, len(exchanges), l.N)
-	}
+	notes(b, l, run, len(exchanges), limit)
 	report(b, set)
 	n := float64(set.OK)
-	b.ReportMetric(float64(elapsed)/n, "ns/op")
+	if _, open := l.(load.Open); open {
+		b.ReportMetric(0, "ns/op") // hides it
+	} else {
+		b.ReportMetric(float64(elapsed)/n, "ns/op")
+	}
 	if s.inProcess {
 		b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/n, "B/op")
 		b.ReportMetric(float64(after.Mallocs-before.Mallocs)/n, "allocs/op")
+	}
+	return result, set
+}
+
+// load is l with what the settings say of it.
+func (s *server) load(l load.Load) load.Load {
+	open, ok := l.(load.Open)
+	if !ok {
+		return l
+	}
+	if open.Seed == 0 {
+		open.Seed = s.settings.seed
+	}
+	if s.settings.maxLag > 0 {
+		open.MaxLag = s.settings.maxLag
+	}
+	return open
+}
+
+// notes says where the load was not what it seems.
+func notes(b *testing.B, l load.Load, run *load.Run, n, limit int) {
+	b.Helper()
+	starved := run.Starved()
+	closed, ok := l.(load.Closed)
+	if ok && limit > 0 && limit < closed.N {
+		b.Logf("only %d requests, so never %d in flight", limit, closed.N)
+	}
+	switch {
+	case starved*20 <= n:
+	case ok:
+		b.Logf("%d of %d sends waited until their request was built: the client is the limit, and fewer than %d requests were in flight", starved, n, closed.N)
+	default:
+		b.Logf("%d of %d sends waited until their request was built: the client is the limit, and the wait is in the latencies from the schedule", starved, n)
+	}
+}
+
+// sleepOut waits until b would end by itself: a run that ended by its own limits
+// leaves b.Loop to run empty.
+func sleepOut(ctx context.Context, b *testing.B) {
+	d, err := time.ParseDuration(flagValue("test.benchtime"))
+	if err != nil {
+		return // a number of iterations
+	}
+	select {
+	case <-time.After(d - b.Elapsed()):
+	case <-ctx.Done():
 	}
 }
 

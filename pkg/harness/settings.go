@@ -38,6 +38,7 @@ type settings struct {
 	maxBody     int
 	vectors     bool
 	maxFail     int
+	maxLag      time.Duration // of an open loop; 0: what the benchmark says
 }
 
 // A setting is one of them: its name on the command line (that of
@@ -128,6 +129,13 @@ var definitions = []setting{
 			err = errors.New("negative")
 		}
 		return plain(err, "want a whole number from 0 on")
+	}},
+	{name: "max-lag", usage: "`duration` that 99 in 100 sends of an open loop may be late by the client's fault (default 250ms)", set: func(s *settings, v string) (err error) {
+		s.maxLag, err = time.ParseDuration(v)
+		if err == nil && s.maxLag <= 0 {
+			err = errors.New("not positive")
+		}
+		return plain(err, "want a duration such as 20ms")
 	}},
 }
 

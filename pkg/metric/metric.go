@@ -17,6 +17,7 @@ package metric
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -34,6 +35,14 @@ type Run struct {
 	Exchanges []*client.Exchange
 	// Elapsed is the time from the first send to the last answer's end.
 	Elapsed time.Duration
+	// Unfinished is how many requests the load scheduled that have no end; they
+	// are not among Exchanges.
+	Unfinished int
+	// Goodput says which answers are good; without it there is no
+	// goodput-req/s.
+	Goodput SLO
+	// Steady adds the metrics of the steady part of the run: see Window.
+	Steady bool
 }
 
 // A Value is one metric of a run. It is finite.
@@ -53,6 +62,8 @@ type Set struct {
 	Notes []string
 	// OK and Failed count exchanges.
 	OK, Failed int
+	// Good counts the exchanges that keep Run.Goodput, 0 without it.
+	Good int
 
 	thin []string // latencies with too few samples for a p99
 }
@@ -68,7 +79,10 @@ func Of(r Run) Set {
 	}
 	s.OK, s.Failed = len(ok), len(r.Exchanges)-len(ok)
 	for _, l := range latencies {
-		s.latency(l, ok)
+		s.latency("", l, ok)
+	}
+	if r.Steady {
+		s.steady(r, ok)
 	}
 	if len(s.thin) > 0 {
 		s.note("p99 of fewer than %d samples is just the largest: %s", p99Samples, strings.Join(s.thin, ", "))
@@ -78,6 +92,8 @@ func Of(r Run) Set {
 	}
 	s.tokensPerEvent(ok)
 	s.rates(r, ok)
+	s.goodput(r, ok)
+	s.schedule(r)
 	s.warnings(ok)
 	return s
 }
@@ -109,48 +125,84 @@ func (s *Set) note(format string, args ...any) {
 	s.Notes = append(s.Notes, fmt.Sprintf(format, args...))
 }
 
-// A latency is one kind of time span; p99 says whether the tail is a metric.
+// A latency is one kind of time span.
 type latency struct {
 	name string
-	p99  bool
-	get  func(*client.Exchange) client.Dur
+	tail tail
+	get  func(*client.Exchange) client.Dur // nil for gaps, of which there are many
 }
 
-// itlName is the one latency of which an exchange has many.
-const itlName = "itl"
+// A tail says which of a latency's statistics are metrics.
+type tail int
+
+const (
+	both tail = iota
+	onlyP50
+	onlyP99
+)
 
 var latencies = []latency{
-	{"body-complete", true, func(ex *client.Exchange) client.Dur { return ex.BodyComplete }},
-	{"e2e", true, func(ex *client.Exchange) client.Dur { return ex.E2E }},
-	{"headers", false, func(ex *client.Exchange) client.Dur { return ex.Headers }},
-	{itlName, true, nil},
-	{"tpot", true, func(ex *client.Exchange) client.Dur { return ex.TPOT }},
-	{"ttft", true, func(ex *client.Exchange) client.Dur { return ex.TTFT }},
+	{"body-complete", both, func(ex *client.Exchange) client.Dur { return ex.BodyComplete }},
+	{"e2e", both, func(ex *client.Exchange) client.Dur { return ex.E2E }},
+	{"e2e-sched", both, func(ex *client.Exchange) client.Dur { return plus(ex.Queue(), ex.E2E) }},
+	{"headers", onlyP50, func(ex *client.Exchange) client.Dur { return ex.Headers }},
+	{"itl", both, nil},
+	{"queue", onlyP99, (*client.Exchange).Queue},
+	{"send-lag", onlyP99, (*client.Exchange).SendLag},
+	{"tpot", both, func(ex *client.Exchange) client.Dur { return ex.TPOT }},
+	{"ttft", both, func(ex *client.Exchange) client.Dur { return ex.TTFT }},
+	{"ttft-sched", both, func(ex *client.Exchange) client.Dur { return plus(ex.Queue(), ex.TTFT) }},
+}
+
+// plus is absent when one of two spans is.
+func plus(a, b client.Dur) client.Dur {
+	if !a.Known || !b.Known {
+		return client.Dur{}
+	}
+	return api.Some(a.V + min(b.V, math.MaxInt64-a.V))
+}
+
+// of is the latency's samples in one exchange.
+func (l latency) of(ex *client.Exchange) []time.Duration {
+	if l.get == nil {
+		return ex.ITL
+	}
+	if d := l.get(ex); d.Known {
+		return []time.Duration{d.V}
+	}
+	return nil
+}
+
+// units are the latency's metrics, each with its percentile.
+func (l latency) units() (units []string, percents []int) {
+	if l.tail != onlyP99 {
+		units, percents = append(units, l.name+"-p50-ns"), append(percents, 50)
+	}
+	if l.tail != onlyP50 {
+		units, percents = append(units, l.name+"-p99-ns"), append(percents, 99)
+	}
+	return units, percents
 }
 
 // p99Samples is how many samples a p99 needs to be more than the maximum.
 const p99Samples = 100
 
-func (s *Set) latency(l latency, ok []*client.Exchange) {
+// latency adds the statistics of a latency, prefix before their names.
+func (s *Set) latency(prefix string, l latency, ok []*client.Exchange) {
 	var samples []time.Duration
 	for _, ex := range ok {
-		if l.name == itlName {
-			samples = append(samples, ex.ITL...)
-		} else if d := l.get(ex); d.Known {
-			samples = append(samples, d.V)
-		}
+		samples = append(samples, l.of(ex)...)
 	}
 	if len(samples) == 0 {
 		return
 	}
 	slices.Sort(samples)
-	s.add(l.name+"-p50-ns", float64(Percentile(samples, 50)))
-	if !l.p99 {
-		return
+	units, percents := l.units()
+	for i, unit := range units {
+		s.add(prefix+unit, float64(Percentile(samples, percents[i])))
 	}
-	s.add(l.name+"-p99-ns", float64(Percentile(samples, 99)))
-	if len(samples) < p99Samples {
-		s.thin = append(s.thin, fmt.Sprintf("%s %d", l.name, len(samples)))
+	if l.tail != onlyP50 && len(samples) < p99Samples {
+		s.thin = append(s.thin, fmt.Sprintf("%s%s %d", prefix, l.name, len(samples)))
 	}
 }
 
@@ -250,6 +302,9 @@ func (s *Set) rates(r Run, ok []*client.Exchange) {
 		return
 	}
 	if seconds := r.Elapsed.Seconds(); seconds > 0 && len(ok) > 0 {
+		if r.open() {
+			s.add("req/s", float64(len(ok))/seconds)
+		}
 		for _, t := range []struct {
 			unit string
 			get  func(*client.Exchange) (api.Opt[int64], string)

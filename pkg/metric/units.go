@@ -24,19 +24,27 @@ type Unit struct {
 func Units() []Unit {
 	var units []Unit
 	for _, l := range latencies {
-		units = append(units, Unit{Name: l.name + "-p50-ns", Better: "lower"})
-		if l.p99 {
-			units = append(units, Unit{Name: l.name + "-p99-ns", Better: "lower"})
+		names, _ := l.units()
+		for _, name := range names {
+			units = append(units, Unit{Name: name, Better: "lower"})
+			if l.steady() {
+				units = append(units, Unit{Name: steadyPrefix + name, Better: "lower"})
+			}
 		}
+	}
+	for _, name := range steadyRates {
+		units = append(units, Unit{Name: name, Better: "higher"})
 	}
 	for _, c := range counts {
 		units = append(units, Unit{Name: c.name + c.unit, Exact: true, Mean: c.name + "-mean" + c.unit})
 	}
 	units = append(units,
+		Unit{Name: "goodput-req/s", Better: "higher"},
 		Unit{Name: "input-tok/s", Better: "higher"},
 		Unit{Name: "output-tok/event", Exact: true},
 		Unit{Name: "output-tok/s", Better: "higher"},
 		Unit{Name: "ok/op", Better: "higher", Exact: true},
+		Unit{Name: "req/s", Better: "higher"},
 	)
 	slices.SortFunc(units, func(a, b Unit) int { return cmp.Compare(a.Name, b.Name) })
 	return units
