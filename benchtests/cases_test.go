@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// cases are the publicly reported faults of streaming clients, HTTP clients and
-// fake servers that are kept out by a test named after each.
+// cases are the publicly reported faults of streaming clients, HTTP clients, load
+// generators and fake servers that are kept out by a test named after each.
 var cases = []string{
 	// framing
 	"H01", "H02", "H03", "H04", "H05", "H07",
@@ -24,6 +24,8 @@ var cases = []string{
 	"H24", "H25", "H26", "H27", "H28", "H31", "H33", "H34",
 	// embeddings, rerank, pooling
 	"H36", "H38", "H40",
+	// load generation and statistics
+	"H43", "H44", "H45", "H46", "H47", "H48", "H49",
 	// the fake server itself
 	"H51",
 }

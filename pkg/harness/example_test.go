@@ -13,6 +13,7 @@ import (
 	"example.com/tokpace/pkg/dataset"
 	"example.com/tokpace/pkg/harness"
 	"example.com/tokpace/pkg/load"
+	"example.com/tokpace/pkg/metric"
 )
 
 func TestMain(m *testing.M) { harness.Main(m) }
@@ -34,6 +35,16 @@ func BenchmarkGateway(b *testing.B) {
 	chat := dataset.Chat{Input: 512, Output: 64, Stream: true}
 	b.Run("via=direct", func(b *testing.B) { harness.Run(b, harness.Target{URL: srv.URL}, chat, load.Closed{N: 8}) })
 	b.Run("via=gateway", func(b *testing.B) { harness.Run(b, harness.Target{URL: gateway}, chat, load.Closed{N: 8}) })
+}
+
+// BenchmarkOpenLoop sends 50 requests a second at random times, whatever the
+// server does, at most 64 at once.
+func BenchmarkOpenLoop(b *testing.B) {
+	harness.Benchmark{
+		Dataset: dataset.Chat{Input: 512, Output: 64, Stream: true},
+		Load:    load.Open{Schedule: load.Poisson{Rate: 50}, MaxConcurrency: 64, Warmup: load.Warmup{Requests: 10}},
+		Goodput: metric.SLO{"ttft-sched": 200 * time.Millisecond, "tpot": 50 * time.Millisecond},
+	}.Run(b)
 }
 
 // startMyGateway starts the smallest gateway there is.

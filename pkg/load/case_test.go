@@ -266,3 +266,32 @@ func TestCaseH46WarmupFailures(t *testing.T) {
 		require.Nil(t, none)
 	})
 }
+
+// Times are what the server planned, in both kinds of time. On sockets every
+// stamp keeps its monotonic reading, so that no step of the wall clock gets into
+// a difference.
+func TestCaseH49Clocks(t *testing.T) {
+	virtual.Run(t, fakeserver.Config{TTFT: 1250 * ms, ITL: 50 * ms}, func(t *testing.T, c *client.Client) {
+		r := load.Open{Schedule: load.Constant{Rate: 2}}.Start(t.Context(), c.Do, source(t, dataset.Chat{Input: 8, Output: 2, Stream: true}), 3)
+		set, _ := measured(t, r)
+		for unit, want := range map[string]time.Duration{
+			"ttft-p50-ns": 1250 * ms, "e2e-p99-ns": 1300 * ms, "itl-p50-ns": 50 * ms,
+			"ttft-sched-p99-ns": 1250 * ms, "e2e-sched-p50-ns": 1300 * ms,
+		} {
+			require.Equal(t, float64(want), set[unit], unit)
+		}
+	})
+	srv := fakeserver.Start(t, fakeserver.Config{})
+	c := &client.Client{BaseURL: srv.URL}
+	defer c.CloseIdleConnections()
+	r := load.Open{Schedule: load.Constant{Rate: 1000}, MaxLag: time.Minute}.Start(t.Context(), c.Do, source(t, dataset.Embeddings{Input: 4}), 5)
+	exchanges, _, err := r.Wait()
+	require.NoError(t, err)
+	for _, ex := range exchanges {
+		for _, stamp := range []time.Time{ex.Scheduled, ex.Ready, ex.Sent} {
+			require.NotEqual(t, stamp.Round(0), stamp, "without a monotonic reading")
+		}
+		require.GreaterOrEqual(t, ex.SendLag().V, time.Duration(0))
+		require.GreaterOrEqual(t, ex.Queue().V, ex.SendLag().V)
+	}
+}

@@ -309,12 +309,25 @@ func TestRandomRuns(t *testing.T) {
 			for range rng.IntN(3) {
 				ex.ITL = append(ex.ITL, span().V)
 			}
+			begun := time.Unix(1e9, 0)
+			if maybe() {
+				ex.Sent = begun.Add(time.Duration(rng.IntN(1e9)))
+			}
+			if maybe() {
+				ex.Scheduled = begun.Add(-time.Duration(rng.IntN(2) * rng.IntN(1e9)))
+				ex.Ready = ex.Scheduled.Add(time.Duration(rng.IntN(2) * rng.IntN(1e9)))
+			}
 			if !ex.OK {
 				ex.Error = &api.Failure{Class: api.Empty}
 			}
 			all = append(all, ex)
 		}
-		s := metric.Of(metric.Run{Exchanges: all, Elapsed: span().V})
+		run := metric.Run{Exchanges: all, Elapsed: span().V, Unfinished: rng.IntN(2), Steady: maybe()}
+		if maybe() {
+			run.Goodput = metric.SLO{"ttft": ms, "queue": time.Second}
+		}
+		s := metric.Of(run)
+		require.LessOrEqual(t, s.Good, s.OK)
 		seen := map[string]bool{}
 		for _, v := range s.Values {
 			count, mean := strings.CutSuffix(v.Unit, "-mean/op")
