@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -54,23 +55,27 @@ const requestsPerRun = 16
 
 // results measures a scenario in virtual time: every metric, zeros included,
 // then the record of the first request sent alone.
-func results(t *testing.T, s scenario, conc int, f fault) string {
+func results(t *testing.T, s scenario, l load.Load, f fault) string {
 	var out strings.Builder
 	virtual.Run(t, harness.FakeConfig(), func(t *testing.T, c *client.Client) {
 		c.Header = s.header()
 		if f.transport != nil {
 			c.Transport = f.transport(c.Transport)
 		}
-		c.Warm(t.Context(), conc, "/v1/models") // as the harness does
+		c.Warm(t.Context(), l.Connections(requestsPerRun), "/v1/models") // as the harness does
 		do := load.Do(c.Do)
 		if f.do != nil {
 			do = f.do(do)
 		}
 		src, err := s.data.Source(dataset.Env{Model: "tokpace-fake", IgnoreEOS: true})
 		require.NoError(t, err)
-		exchanges, elapsed, err := load.Closed{N: conc}.Start(t.Context(), do, src, requestsPerRun).Wait()
+		exchanges, elapsed, err := l.Start(t.Context(), do, src, requestsPerRun).Wait()
 		require.NoError(t, err)
-		set := metric.Of(metric.Run{Exchanges: exchanges, Elapsed: elapsed})
+		run := metric.Run{Exchanges: exchanges, Elapsed: elapsed}
+		if _, open := l.(load.Open); open {
+			run.Goodput, run.Steady = metric.SLO{"e2e-sched": 60 * time.Millisecond}, true
+		}
+		set := metric.Of(run)
 		fmt.Fprintf(&out, "ok %d\nfailed %d\n", set.OK, set.Failed)
 		for _, v := range set.Values {
 			fmt.Fprintf(&out, "%s %s\n", v.Unit, strconv.FormatFloat(v.V, 'f', -1, 64))
@@ -93,9 +98,12 @@ func allResults(t *testing.T, f fault) string {
 	for _, fam := range families {
 		for _, s := range fam.scenarios {
 			for _, n := range s.conc {
-				fmt.Fprintf(&out, "== %s\n%s", join(join(fam.name, s.name), fmt.Sprintf("conc=%d", n)), results(t, s, n, f))
+				fmt.Fprintf(&out, "== %s\n%s", join(join(fam.name, s.name), fmt.Sprintf("conc=%d", n)), results(t, s, load.Closed{N: n}, f))
 			}
 		}
+	}
+	for _, s := range openScenarios {
+		fmt.Fprintf(&out, "== OpenLoop/%s\n%s", s.name, results(t, openChat, s.load, f))
 	}
 	return out.String()
 }
@@ -215,8 +223,8 @@ func TestOldFaultsWouldChangeTheGolden(t *testing.T) {
 			if strings.HasSuffix(c.section, "conc=1") {
 				conc = 1
 			}
-			require.Equal(t, want, results(t, c.scenario, conc, fault{}), "without the fault")
-			got := results(t, c.scenario, conc, c.fault)
+			require.Equal(t, want, results(t, c.scenario, load.Closed{N: conc}, fault{}), "without the fault")
+			got := results(t, c.scenario, load.Closed{N: conc}, c.fault)
 			require.Contains(t, want, c.lost)
 			require.NotContains(t, got, c.lost)
 			require.Contains(t, got, c.gained)
