@@ -166,3 +166,44 @@ func TestCaseH46WarmupOfABenchmark(t *testing.T) {
 		require.EqualValues(t, 25, posts.Load())
 	}
 }
+
+// The fake answers each request in 100 ms, whatever its load: what limits it here
+// is the cap of four, which is 40 requests a second.
+func TestSaturation(t *testing.T) {
+	target := Target{Header: plan("ttft=100ms")}
+	search := func(m Saturation) (r testing.BenchmarkResult, took time.Duration) {
+		clean(t)
+		setBenchtime(t, "1s")
+		synctest.Test(t, func(*testing.T) {
+			start := time.Now()
+			r = testing.Benchmark(m.Run)
+			closeServers()
+			took = time.Since(start)
+		})
+		return r, took
+	}
+	open := Saturation{
+		Benchmark: Benchmark{Target: target, Dataset: rerank},
+		Search:    load.Search{Low: 10, Resolution: 0.2},
+		At:        func(rate float64) load.Load { return load.Open{Schedule: load.Constant{Rate: rate}, MaxConcurrency: 4} },
+		Time:      10 * time.Second,
+	}
+	r, took := search(open)
+	// 10, 20 and 40 are sustained; 80, 57 and 48 are not.
+	require.InDelta(t, 40, r.Extra["saturation-req/s"], 0.5)
+	require.Less(t, took, 70*time.Second)
+	require.Greater(t, r.N, 10*(10+20+40))
+	require.NotContains(t, r.String(), "ns/op")
+
+	// With a limit on the latency from the schedule.
+	slow := open
+	slow.Goodput = metric.SLO{"e2e-sched": 50 * time.Millisecond}
+	r, _ = search(slow)
+	require.Zero(t, r.N, "not even the lowest")
+
+	closed := open
+	closed.Search = load.Search{Low: 1, High: 8, Whole: true}
+	closed.At = func(n float64) load.Load { return load.Closed{N: int(n)} }
+	r, _ = search(closed)
+	require.InDelta(t, 80, r.Extra["saturation-req/s"], 1)
+}

@@ -17,7 +17,7 @@ type Unit struct {
 	Mean string
 }
 
-// Units lists the units of this package's metrics, sorted by name. The mean of
+// Units lists the units of this package's metrics and Saturation, sorted by name. The mean of
 // a count that differs between answers has the count's unit with -mean before
 // its /op; it is not listed, since there is nothing to know about it: neither
 // direction is better and it is not exact.
@@ -45,6 +45,7 @@ func Units() []Unit {
 		Unit{Name: "output-tok/s", Better: "higher"},
 		Unit{Name: "ok/op", Better: "higher", Exact: true},
 		Unit{Name: "req/s", Better: "higher"},
+		Unit{Name: Saturation, Better: "higher"},
 	)
 	slices.SortFunc(units, func(a, b Unit) int { return cmp.Compare(a.Name, b.Name) })
 	return units

@@ -1,0 +1,291 @@
+package harness
+
+import (
+	"context"
+	"flag"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"example.com/tokpace/pkg/api"
+	"example.com/tokpace/pkg/client"
+	"example.com/tokpace/pkg/dataset"
+	"example.com/tokpace/pkg/load"
+	"example.com/tokpace/pkg/metric"
+)
+
+// A prepared benchmark has its target, connected and warmed up.
+type prepared struct {
+	Benchmark // its Load with what the settings say of it
+
+	s      *server
+	c      *client.Client
+	src    dataset.Source
+	limit  int // of requests, by -benchtime
+	ctx    context.Context
+	cancel context.CancelFunc
+}
+
+// prepare fails b when something is wrong.
+func (m Benchmark) prepare(b *testing.B) *prepared {
+	b.Helper()
+	if err := m.Goodput.Check(); err != nil {
+		b.Fatalf("goodput: %v", err)
+	}
+	p := &prepared{Benchmark: m, limit: requestLimit()}
+	p.ctx, p.cancel = context.WithCancel(currentContext())
+	b.Cleanup(p.cancel)
+	s, release, err := find(p.ctx, m.Target)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(release)
+	if p.src, err = s.source(p.ctx, m.Dataset); err != nil {
+		b.Fatal(err)
+	}
+	p.s, p.c, p.Load = s, s.client(m.Target.Header), s.load(m.Load)
+	p.c.Warm(p.ctx, p.Load.Connections(p.limit), "/v1/models")
+	process.Lock()
+	process.ran = true
+	process.running++
+	process.Unlock()
+	b.Cleanup(func() {
+		process.Lock()
+		process.running--
+		process.Unlock()
+	})
+	warm, err := p.Load.WarmUp(p.ctx, p.c.Do, p.src)
+	switch {
+	case p.ctx.Err() != nil:
+		b.Fatal("interrupted")
+	case err != nil:
+		b.Fatalf("warm-up: %v", err)
+	}
+	if text := metric.Failures(warm, len(warm)); text != "" {
+		b.Logf("warm-up: %s", text)
+	}
+	return p
+}
+
+// A sent load is what came of it.
+type sent struct {
+	metric.Run
+	starved       int
+	early         bool // it ended by itself, before b had enough
+	bytes, allocs uint64
+}
+
+// measure runs the load and reports its metrics.
+func (p *prepared) measure(b *testing.B) {
+	b.Helper()
+	if p.s.inProcess {
+		b.ReportAllocs()
+	}
+	r := p.send(b)
+	set := metric.Of(r.Run)
+	switch {
+	case set.Failed > p.s.settings.maxFail, set.OK == 0 && set.Failed > 0:
+		b.Fatal(metric.Failures(r.Exchanges, len(r.Exchanges)))
+	case set.OK == 0:
+		b.Fatalf("no request was answered: %d were unfinished when the run ended", r.Unfinished)
+	}
+	p.notes(b, r)
+	report(b, set)
+	n := float64(set.OK)
+	if _, open := p.Load.(load.Open); open {
+		b.ReportMetric(0, "ns/op") // hides it
+	} else {
+		b.ReportMetric(float64(r.Elapsed)/n, "ns/op")
+	}
+	if p.s.inProcess {
+		b.ReportMetric(float64(r.bytes)/n, "B/op")
+		b.ReportMetric(float64(r.allocs)/n, "allocs/op")
+	}
+}
+
+// send sends until b has seen enough, or the load has ended by itself.
+func (p *prepared) send(b *testing.B) (r sent) {
+	b.Helper()
+	var (
+		run           *load.Run
+		before, after runtime.MemStats
+		begun         sync.Once
+		failed        []*client.Exchange
+		seen          int
+	)
+	do := func(ctx context.Context, req *api.Request) *client.Exchange {
+		begun.Do(func() { runtime.ReadMemStats(&before) })
+		return p.c.Do(ctx, req)
+	}
+	for b.Loop() {
+		if r.early {
+			continue
+		}
+		if run == nil {
+			run = p.Load.Start(p.ctx, do, p.src, p.limit)
+		}
+		select {
+		case ex, ok := <-run.Done():
+			if p.ctx.Err() != nil {
+				continue // the other case ends the run
+			}
+			if !ok {
+				if _, _, err := run.Wait(); err != nil {
+					b.Fatal(err)
+				}
+				r.early = true
+				sleepOut(p.ctx, b)
+				continue
+			}
+			seen++
+			if ex.OK {
+				continue
+			}
+			if failed = append(failed, ex); len(failed) > p.s.settings.maxFail {
+				run.Stop()
+				p.cancel()
+				run.Wait()
+				b.Fatal(metric.Failures(failed, seen))
+			}
+		case <-p.ctx.Done():
+			run.Stop()
+			run.Wait()
+			b.Fatal("interrupted")
+		}
+	}
+	run.Stop()
+	exchanges, elapsed, err := run.Wait()
+	runtime.ReadMemStats(&after)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if p.ctx.Err() != nil {
+		b.Fatal("interrupted")
+	}
+	if r.early {
+		b.N = len(exchanges)
+	}
+	r.Run = metric.Run{Exchanges: exchanges, Elapsed: elapsed, Unfinished: run.Unfinished(), Goodput: p.Goodput, Steady: p.Steady}
+	r.starved = run.Starved()
+	r.bytes, r.allocs = after.TotalAlloc-before.TotalAlloc, after.Mallocs-before.Mallocs
+	return r
+}
+
+// load is l with what the settings say of it.
+func (s *server) load(l load.Load) load.Load {
+	open, ok := l.(load.Open)
+	if !ok {
+		return l
+	}
+	if open.Seed == 0 {
+		open.Seed = s.settings.seed
+	}
+	if s.settings.maxLag > 0 {
+		open.MaxLag = s.settings.maxLag
+	}
+	return open
+}
+
+// notes says where the run was not what it seems.
+func (p *prepared) notes(b *testing.B, r sent) {
+	b.Helper()
+	n := len(r.Exchanges)
+	if r.early && p.limit > 0 {
+		b.Logf("%d of %d requests: the load's own limits, or the end of its schedule, came first", n, p.limit)
+	}
+	if p.Target.URL != "" {
+		b.Logf("target: %s, model %s", p.s.name(), p.s.shown(p.s.model))
+	}
+	if declaredExact() && !p.s.fake() {
+		b.Log("assume=exact, printed for the default target, does not hold for this one")
+	}
+	if note := p.s.lengthNote(p.Dataset.API()); note != "" {
+		b.Log(note)
+	}
+	closed, ok := p.Load.(load.Closed)
+	if ok && p.limit > 0 && p.limit < closed.N {
+		b.Logf("only %d requests, so never %d in flight", p.limit, closed.N)
+	}
+	switch {
+	case r.starved*20 <= n:
+	case ok:
+		b.Logf("%d of %d sends waited until their request was built: the client is the limit, and fewer than %d requests were in flight", r.starved, n, closed.N)
+	default:
+		b.Logf("%d of %d sends waited until their request was built: the client is the limit, and the wait is in the latencies from the schedule", r.starved, n)
+	}
+}
+
+// sleepOut waits until b would end by itself: a run that ended by its own limits
+// leaves b.Loop to run empty.
+func sleepOut(ctx context.Context, b *testing.B) {
+	d, err := time.ParseDuration(flagValue("test.benchtime"))
+	if err != nil {
+		return // a number of iterations
+	}
+	select {
+	case <-time.After(d - b.Elapsed()):
+	case <-ctx.Done():
+	}
+}
+
+// source prepares the requests of d for the server.
+func (s *server) source(ctx context.Context, d dataset.Dataset) (dataset.Source, error) {
+	words, err := s.vocabulary(ctx, d.API())
+	if err != nil {
+		return nil, err
+	}
+	src, err := d.Source(dataset.Env{
+		Model: s.model, Seed: s.settings.seed, IgnoreEOS: s.pinsLength(), Words: words,
+	})
+	if err != nil || s.settings.endpoint == "" {
+		return src, err
+	}
+	return endpointSource{src, s.settings.endpoint}, nil
+}
+
+// report prints what b's line may hold: a latency of 0 is left out, since
+// benchstat would read it as another unit and split the row.
+func report(b *testing.B, set metric.Set) {
+	b.Helper()
+	for _, v := range set.Values {
+		if v.V == 0 && strings.HasSuffix(v.Unit, "-ns") {
+			b.Logf("%s is 0 and left out: %s", v.Unit, zeroReason(v.Unit))
+			continue
+		}
+		b.ReportMetric(v.V, v.Unit)
+	}
+	if failures := set.Failed; failures > 0 {
+		b.Logf("%d of %d requests failed and are in no statistic", failures, failures+set.OK)
+	}
+	for _, note := range set.Notes {
+		b.Log(note)
+	}
+}
+
+// zeroReason says what a latency of exactly 0 means.
+func zeroReason(unit string) string {
+	if strings.HasPrefix(unit, "itl-") || strings.HasPrefix(unit, "tpot-") {
+		return "one read brought several events, as behind a proxy that buffers"
+	}
+	return "shorter than the clock can tell"
+}
+
+// requestLimit is N of -benchtime=Nx, 0 when the benchmark is bounded by time.
+func requestLimit() int {
+	f := flag.Lookup("test.benchtime")
+	if f == nil {
+		return 0
+	}
+	count, ok := strings.CutSuffix(f.Value.String(), "x")
+	if !ok {
+		return 0
+	}
+	n, err := strconv.Atoi(count)
+	if err != nil {
+		return 0
+	}
+	return n
+}
