@@ -70,6 +70,7 @@ gate-sim: ## how often the gate is wrong: its rule under simulated noise, a few 
 full: test lint race smoke fuzz rename-check ## what is too long for every push, under 20 minutes
 	$(GO) test -count=2 -cpu=1,2 ./...
 	LONG=1 $(GO) test ./fakeserver -run H51 -count=1
+	LONG=1 $(GO) test ./pkg/load -run Fused -count=1
 	README_FULL=1 $(GO) test ./benchtests -run Readme -count=1 -timeout 20m -v
 
 rename: ## give the module its address: make rename MODULE=github.com/you/tokpace

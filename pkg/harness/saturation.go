@@ -88,7 +88,7 @@ func (m Saturation) Run(b *testing.B) {
 		b.Fatalf("%.4g, the lowest load of the search, is not sustained", m.Search.Low)
 	}
 	b.Logf("sustained: %.4g", best)
-	b.N = requests
+	setN(b, requests)
 	b.ReportMetric(rate, metric.Saturation)
 	b.ReportMetric(0, "ns/op")
 }

@@ -130,7 +130,7 @@ var definitions = []setting{
 		}
 		return plain(err, "want a whole number from 0 on")
 	}},
-	{name: "max-lag", usage: "`duration` that 99 in 100 sends of an open loop may be late by the client's fault (default 250ms)", set: func(s *settings, v string) (err error) {
+	{name: "max-lag", usage: "`duration` that 99 in 100 sends of an open loop may be late by the client's fault (default 1s)", set: func(s *settings, v string) (err error) {
 		s.maxLag, err = time.ParseDuration(v)
 		if err == nil && s.maxLag <= 0 {
 			err = errors.New("not positive")

@@ -15,8 +15,10 @@ import (
 )
 
 // DefaultMaxLag is the send lag that an open loop tolerates when Open.MaxLag is
-// zero.
-const DefaultMaxLag = 250 * time.Millisecond
+// zero. It is generous, so that no benchmark fails for a short stall of a busy
+// machine: package metric notes much smaller lags, and they are in the latencies
+// from the schedule.
+const DefaultMaxLag = time.Second
 
 const (
 	// buildAhead is how many requests are built before their time has come.

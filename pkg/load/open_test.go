@@ -304,7 +304,7 @@ func TestBehind(t *testing.T) {
 	for stall, late := range map[time.Duration]int{300 * ms: 0, 600 * ms: 74} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &server{takes: constant(0)}
-			_, _, err := load.Open{Schedule: load.Constant{Rate: 400}}.Start(t.Context(), s.do, &stalls{at: 1000, takes: stall}, 2000).Wait()
+			_, _, err := load.Open{Schedule: load.Constant{Rate: 400}, MaxLag: 250 * ms}.Start(t.Context(), s.do, &stalls{at: 1000, takes: stall}, 2000).Wait()
 			if late == 0 {
 				require.NoError(t, err)
 				return

@@ -58,9 +58,11 @@ func TestConstant(t *testing.T) {
 	// Rates that no whole number of nanoseconds fits do not drift.
 	for _, rate := range []float64{3, 7, 400, 1e6 / 3} {
 		at := first(t, Constant{Rate: rate}, 1, 100_000)
+		worst := 0.0
 		for k, d := range at {
-			require.InDelta(t, float64(k)/rate*1e9, float64(d), 1)
+			worst = max(worst, math.Abs(float64(k)/rate*1e9-float64(d)))
 		}
+		require.Less(t, worst, 1.0)
 	}
 	require.Equal(t, []time.Duration{0, 0, 0}, first(t, Constant{Rate: math.Inf(1)}, 1, 3))
 	require.Equal(t, []time.Duration{0}, first(t, Constant{Rate: 1e-300}, 1, 3), "the second is not in this world")
@@ -206,7 +208,7 @@ func TestLnAndExp(t *testing.T) {
 	ulps := func(a, b float64) float64 {
 		return math.Abs(a-b) / (math.Nextafter(math.Abs(b), math.Inf(1)) - math.Abs(b))
 	}
-	for range 100_000 {
+	for range 10_000 {
 		u := d.uniform()
 		require.True(t, u > 0 && u < 1)
 		for _, x := range []float64{u, u * 1e-300, u * 1e300, 1 + u*1e-9, 1 - u*1e-9} {

@@ -24,12 +24,16 @@ const Saturation = "saturation-req/s"
 //   - the run has a steady window;
 //   - 99 in 100 requests, unfinished ones included, keep Run.Goodput, if there is
 //     one;
-//   - in an open loop, the answers in the window are at least 0.95 times the
-//     requests that the schedule wanted in it, unfinished ones included: what
-//     the draws really gave, not the mean rate that they were made from;
+//   - in an open loop, the answers in the window and one more, for its edge, are
+//     at least 0.95 times the requests that the schedule wanted in it, unfinished
+//     ones included: what the draws really gave, not the mean rate that they
+//     were made from;
 //   - in a closed loop, the rate is at least 1.05 times below, the rate at the
 //     best smaller number of requests in flight: beyond that, more of them only
 //     wait for each other.
+//
+// The window must be many times as long as an answer: at its edges chance decides
+// what is in flight.
 func Sustained(r Run, below float64) (rate float64, why string) {
 	set := Of(r)
 	if set.Failed > 0 {
@@ -55,8 +59,8 @@ func Sustained(r Run, below float64) (rate float64, why string) {
 			wanted++
 		}
 	}
-	if asked := float64(wanted) / w.End.Sub(w.Begin).Seconds(); rate < sustainedShare*asked {
-		return rate, fmt.Sprintf("%.4g of %.4g requests/s were answered", rate, asked)
+	if answered := w.answers(r.Exchanges); float64(answered+1) < sustainedShare*float64(wanted) {
+		return rate, fmt.Sprintf("%d of the %d requests wanted in its steady part were answered in it", answered, wanted)
 	}
 	return rate, ""
 }

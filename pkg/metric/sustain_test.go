@@ -43,10 +43,10 @@ func TestSustained(t *testing.T) {
 	}{
 		"in time":            {metric.Run{Exchanges: queueing(101, 5*ms)}, 0, 99 / 0.995, ""},
 		"just so":            {metric.Run{Exchanges: queueing(101, 10*ms)}, 0, 99 / 0.99, ""},
-		"overloaded":         {metric.Run{Exchanges: queueing(101, 20*ms)}, 0, 49 / 0.98, "50 of 100 requests/s were answered"},
+		"overloaded":         {metric.Run{Exchanges: queueing(101, 20*ms)}, 0, 49 / 0.98, "49 of the 98 requests wanted in its steady part were answered in it"},
 		"with limits kept":   {metric.Run{Exchanges: queueing(101, 5*ms), Goodput: slo, Elapsed: time.Second}, 0, 99 / 0.995, ""},
 		"with limits broken": {metric.Run{Exchanges: queueing(101, 15*ms), Goodput: slo, Elapsed: time.Second}, 0, 65 / 0.985, "18 of 101 requests kept the limits, too few"},
-		"unfinished":         {metric.Run{Exchanges: queueing(101, 5*ms), Unfinished: 10}, 0, 99 / 0.995, "99.5 of 110.6 requests/s were answered"},
+		"unfinished":         {metric.Run{Exchanges: queueing(101, 5*ms), Unfinished: 10}, 0, 99 / 0.995, "99 of the 110 requests wanted in its steady part were answered in it"},
 		"a failure":          {metric.Run{Exchanges: broken}, 0, 0, "1 of 100 requests failed"},
 		"too short":          {metric.Run{Exchanges: queueing(1, 5*ms)}, 0, 0, "no steady part: the last request was sent before the first had ended"},
 		"closed":             {metric.Run{Exchanges: closed(101)}, 90, 99 / 0.99, ""},

@@ -38,13 +38,16 @@ func WindowOf(exchanges []*client.Exchange) (w Window, ok bool) {
 
 // Rate is the successful exchanges per second in a window.
 func (w Window) Rate(exchanges []*client.Exchange) float64 {
-	n := 0
+	return float64(w.answers(exchanges)) / w.End.Sub(w.Begin).Seconds()
+}
+
+func (w Window) answers(exchanges []*client.Exchange) (n int) {
 	for _, ex := range exchanges {
 		if w.ended(ex) {
 			n++
 		}
 	}
-	return float64(n) / w.End.Sub(w.Begin).Seconds()
+	return n
 }
 
 // ended reports whether a successful exchange ended in the window.
