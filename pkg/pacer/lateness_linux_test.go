@@ -1,4 +1,4 @@
-package pacer_test
+package pacer
 
 import (
 	"fmt"
@@ -6,26 +6,31 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"example.com/tokpace/pkg/pacer"
 )
 
 // BenchmarkLateness tells how late waits end: p50 and p99 over all wake-ups of
-// so many goroutines, each waiting 2 ms after 2 ms, out of step with each other.
+// so many goroutines, each waiting 2 ms after 2 ms, out of step with each other;
+// by time.Timer, by the timerfd, and by the timerfd with a spin at the end.
 func BenchmarkLateness(b *testing.B) {
 	for _, waiters := range []int{1, 64} {
-		for _, spin := range []time.Duration{0, 100 * time.Microsecond} {
-			if waiters > 1 && spin > 0 {
+		for _, by := range []string{"timer", "timerfd", "timerfd+spin"} {
+			spin := 100 * time.Microsecond
+			switch {
+			case by != "timerfd+spin":
+				spin = 0
+			case waiters > 1:
 				continue // it is not for many
 			}
-			b.Run(fmt.Sprintf("waiters=%d/spin=%v", waiters, spin), func(b *testing.B) {
+			b.Run(fmt.Sprintf("waiters=%d/by=%s", waiters, by), func(b *testing.B) {
+				central.lost.Store(by == "timer")
+				defer central.lost.Store(false)
 				lateness := make([][]time.Duration, waiters)
 				start := time.Now().Add(time.Millisecond)
 				gap := 2 * time.Millisecond
 				var wg sync.WaitGroup
 				for w := range waiters {
 					wg.Go(func() {
-						p := pacer.Pacer{Spin: spin}
+						p := Pacer{Spin: spin}
 						first := start.Add(gap * time.Duration(w) / time.Duration(waiters))
 						for i := range b.N {
 							due := first.Add(time.Duration(i) * gap)
