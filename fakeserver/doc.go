@@ -51,6 +51,8 @@
 //	POST /v1/rerank, /v2/rerank, /rerank
 //	POST /tokenize, /detokenize                    /tokenize does not expand images, as in vLLM
 //	GET  /v1/models, /health, /version
+//	GET  /metrics                                  vLLM's names; what this server has done since it was made
+//	POST /start_profile, /stop_profile             do nothing; the journal has them
 //
 // Counts are exact: completions, embeddings and rerank (query + document, for each document) count the tokens of the
 // text alone. Chat adds what Qwen2.5's ChatML template adds: 5 for each message, 11 for the default system message when

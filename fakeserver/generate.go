@@ -143,6 +143,7 @@ func (c *call) stream(g *generation, f *chunkFormat) *Plan {
 	p := newPlan(200, "text/event-stream; charset=utf-8")
 	p.HeadersAt, p.Choices = c.cfg.Headers, g.choices
 	p.InputTokens, p.OutputTokens, p.ImageTokens = g.usage.prompt, g.usage.output, g.usage.image
+	p.finish, p.cached = g.finish, g.usage.cached
 
 	count := g.choices*(g.tokens+1) + 2
 	p.Events = make([]Event, 0, count)
@@ -272,6 +273,7 @@ func (c *call) plain(g *generation, body []byte, tail string) *Plan {
 	p := c.jsonPlan(c.readyAt(g.tokens), append(body, tail...))
 	p.Choices = g.choices
 	p.InputTokens, p.OutputTokens, p.ImageTokens = g.usage.prompt, g.usage.output, g.usage.image
+	p.finish, p.cached = g.finish, g.usage.cached
 	return p
 }
 

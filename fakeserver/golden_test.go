@@ -40,6 +40,7 @@ var goldens = []struct {
 	{"models", "GET", "/v1/models", "", ""},
 	{"health", "GET", "/health", "", ""},
 	{"version", "GET", "/version", "", ""},
+	{"start_profile", "POST", "/start_profile", "", ""},
 	{"error_model", "POST", "/v1/completions", "", `{"model":"other","prompt":"x"}`},
 	{"error_path", "GET", "/v1/nothing", "", ""},
 	{"error_method", "GET", "/v1/completions", "", ""},

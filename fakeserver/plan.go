@@ -25,6 +25,8 @@ type Request struct {
 	Fault  string      // value of FaultHeader
 	Header http.Header // of the request; only rules look at it
 	Body   []byte      // valid only during the call it is given to
+
+	stats *stats // of the server that got it; nil counts nothing
 }
 
 // Plan is everything that will be written for a request, and when. All times count from the request's arrival. Faults
@@ -48,6 +50,9 @@ type Plan struct {
 	Faults  string   // their text form, or that of FaultHeader
 	// What the usage of the answer says, whether or not it is sent.
 	InputTokens, OutputTokens, ImageTokens int
+
+	finish string // reason for which each choice stops, "" where there is none
+	cached int    // prompt tokens that the answer calls cached
 }
 
 // Event is one write and flush.
@@ -166,7 +171,7 @@ func newState(cfg Config) *state {
 }
 
 func (s *state) plan(r *Request) *Plan {
-	c := &call{cfg: &s.cfg, path: r.Path, body: r.Body}
+	c := &call{cfg: &s.cfg, path: r.Path, body: r.Body, stats: r.stats}
 	p, err := c.plan(r.Method, r.Fake)
 	if err != nil {
 		p = errorPlan(err)
@@ -242,6 +247,9 @@ var planners = map[string]planner{
 	"/v1/models":           {http.MethodGet, planModels},
 	"/health":              {http.MethodGet, planHealth},
 	"/version":             {http.MethodGet, planVersion},
+	"/metrics":             {http.MethodGet, planMetrics},
+	"/start_profile":       {http.MethodPost, planProfile},
+	"/stop_profile":        {http.MethodPost, planProfile},
 }
 
 // call is one request being planned.
@@ -251,6 +259,7 @@ type call struct {
 	body  []byte
 	key   uint64 // of seed, path and, after decode, the request's JSON: all randomness comes from it
 	model string // that the request asks for, "" if none
+	stats *stats // for /metrics
 }
 
 func (c *call) plan(method, fake string) (*Plan, error) {

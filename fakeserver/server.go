@@ -32,6 +32,7 @@ type Server struct {
 	live    live
 	idling  sync.Map // net.Conn -> *connection, of those that are closed when idle
 	journal journal
+	stats   stats
 }
 
 // New returns a server that listens nowhere yet: use Handler or Serve. An error names the bad field.

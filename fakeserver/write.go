@@ -32,7 +32,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	req := Request{
-		Method: r.Method, Path: r.URL.Path, Header: r.Header,
+		Method: r.Method, Path: r.URL.Path, Header: r.Header, stats: &s.stats,
 		Fake: strings.Join(r.Header.Values(PlanHeader), ";"), Fault: strings.Join(r.Header.Values(FaultHeader), ";"),
 	}
 	body := bodies.Get().(*bytes.Buffer)
@@ -73,7 +73,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	record.InputTokens, record.OutputTokens, record.ImageTokens = p.InputTokens, p.OutputTokens, p.ImageTokens
 	record.Rules, record.Faults, record.PlannedEnd, record.PlannedEnded = p.Rules, p.Faults, p.End, p.endAt()
 	out := writer{s: s, http: httpSink{w: w}, conn: conn, ctx: r.Context(), arrived: arrived, entry: s.journal.begin(record, len(p.Events))}
+	out.tally = s.stats.begin(p)
 	how := out.run(p)
+	out.tally.abort()
 	out.entry.end(how, time.Since(arrived))
 	if how != Complete || p.Raw != nil {
 		// net/http's way to drop a connection, quietly. Returning would end the body properly, and a client that is still
@@ -104,6 +106,7 @@ type writer struct {
 	ctx     context.Context
 	arrived time.Time
 	entry   *entry
+	tally   tally
 	pacer   pacer.Pacer
 }
 
@@ -137,7 +140,9 @@ func (o *writer) run(p *Plan) (how string) {
 		if o.wait(e.At) != nil {
 			return o.s.gone()
 		}
-		o.entry.event(e, time.Since(o.arrived))
+		now := time.Since(o.arrived)
+		o.entry.event(e, now)
+		o.tally.event(e, i == len(p.Events)-1 && p.End == EndClean, now)
 		if o.write(e) != nil {
 			return o.s.gone()
 		}

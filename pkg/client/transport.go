@@ -2,9 +2,11 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -56,6 +58,28 @@ func LimitHeader(t Transport, bytes int) {
 	case *http.Transport:
 		t.MaxResponseHeaderBytes = int64(bytes)
 	}
+}
+
+// UseTLS makes a new transport use config for https; nil keeps its default, which
+// trusts the system's certificates.
+func UseTLS(t Transport, config *tls.Config) {
+	switch t := t.(type) {
+	case *h1.Transport:
+		t.TLS = config
+	case *http.Transport:
+		t.TLSClientConfig = config
+	}
+}
+
+// UseProxy makes a new transport go through the proxy that proxy names for a
+// request, as http.ProxyFromEnvironment and http.ProxyURL do. It reports false
+// for a transport that knows no proxies: H1 does not.
+func UseProxy(t Transport, proxy func(*http.Request) (*url.URL, error)) bool {
+	nh, ok := t.(*http.Transport)
+	if ok {
+		nh.Proxy = proxy
+	}
+	return ok
 }
 
 // NewTransport returns a net/http transport with what measuring needs: HTTP/1.1,
