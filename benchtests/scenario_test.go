@@ -55,7 +55,7 @@ func join(name, segment string) string {
 
 func unitNames() []string {
 	var names []string
-	for _, u := range metric.Units() {
+	for _, u := range append(metric.Units(), metric.ServerUnits()...) {
 		names = append(names, u.Name)
 	}
 	return names
