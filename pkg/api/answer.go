@@ -52,8 +52,9 @@ func malformed(format string, args ...any) *Failure {
 // An Answer is what a complete answer said.
 type Answer struct {
 	Usage     Usage
-	Text      string // content of the first choice
-	Reasoning string // reasoning content of the first choice
+	Times     Timings // that the server told of its own work
+	Text      string  // content of the first choice
+	Reasoning string  // reasoning content of the first choice
 	ToolCalls []ToolCall
 	// Generated is all generated text of all choices, reasoning and tool
 	// arguments included: what a client that counts for itself has to count.

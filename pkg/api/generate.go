@@ -13,6 +13,7 @@ type chunk struct {
 	errorFields
 	Choices []choice        `json:"choices"`
 	Usage   json.RawMessage `json:"usage"`
+	Metrics json.RawMessage `json:"metrics"`
 }
 
 type choice struct {
@@ -114,6 +115,7 @@ func generateAnswer(body []byte) (Answer, *Failure) {
 // A Stream gathers the events of one chat or completion stream.
 type Stream struct {
 	usage    Usage
+	times    Timings
 	choices  []*choiceState // in the order of their index
 	out      Output
 	outputs  int
@@ -243,6 +245,7 @@ func (s *Stream) take(c *chunk) *Failure {
 	if f := s.usage.read(c.Usage, false); f != nil {
 		return f
 	}
+	s.times.read(c.Metrics)
 	if len(s.out.Choices) > 0 {
 		// A usage beside the first output is a running one; some servers put
 		// zeros there, which tell nothing.
@@ -317,7 +320,7 @@ func (s *Stream) Outputs() int { return s.outputs }
 // output is a placeholder that never got its value, and so are the zeros with
 // it: they are left out, with a warning.
 func (s *Stream) Answer() Answer {
-	a := Answer{Usage: s.usage}
+	a := Answer{Usage: s.usage, Times: s.times}
 	if s.outputs > 0 && a.Usage.Output.Known && a.Usage.Output.V == 0 {
 		a.Usage.Output = Opt[int64]{}
 		if a.Usage.Input.V == 0 {

@@ -57,6 +57,9 @@ type Exchange struct {
 	AudioTokens     api.Opt[int64] `json:"audio_tokens,omitzero"`
 	ReasoningTokens api.Opt[int64] `json:"reasoning_tokens,omitzero"`
 
+	// Server holds the times that the server told of its own work, where it did.
+	Server api.Timings `json:"server,omitzero"`
+
 	Results      api.Opt[int]   `json:"results,omitzero"` // items of a rerank answer
 	Vectors      api.Opt[int]   `json:"vectors,omitzero"`
 	Dim          api.Opt[int]   `json:"dim,omitzero"`
@@ -106,7 +109,7 @@ func (ex *Exchange) fail(f *api.Failure) {
 	ex.OK, ex.Error = false, f
 	none := Dur{}
 	ex.Connect, ex.Headers, ex.TTFT, ex.FirstAnswer, ex.E2E, ex.BodyComplete, ex.TPOT = none, none, none, none, none, none, none
-	ex.ITL = nil
+	ex.ITL, ex.Server = nil, api.Timings{}
 	ex.InputTokens, ex.InputSource = api.Opt[int64]{}, ""
 	ex.OutputTokens, ex.OutputSource = api.Opt[int64]{}, ""
 	ex.CachedTokens, ex.ImageTokens = api.Opt[int64]{}, api.Opt[int64]{}
@@ -126,6 +129,7 @@ func (ex *Exchange) take(a api.Answer, req *api.Request) {
 	}
 	ex.CachedTokens, ex.ImageTokens = a.Usage.Cached, a.Usage.Image
 	ex.AudioTokens, ex.ReasoningTokens = a.Usage.Audio, a.Usage.Reasoning
+	ex.Server = a.Times
 	ex.Results, ex.Vectors, ex.Dim = a.Results, a.Vectors, a.Dim
 	ex.FinishReason, ex.Text, ex.Reasoning, ex.ToolCalls = a.FinishReason, a.Text, a.Reasoning, a.ToolCalls
 	ex.Warnings = append(ex.Warnings, a.Warnings...)
