@@ -227,7 +227,7 @@ func TestMistakes(t *testing.T) {
 	t.Cleanup(html.Close)
 	locked := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) }))
 	t.Cleanup(locked.Close)
-	any := []string{"-test.bench=Chat"}
+	any, serve := []string{"-test.bench=Chat"}, []string{"-test.bench=Serve"}
 	for name, c := range map[string]struct {
 		env   []string
 		args  []string
@@ -255,6 +255,20 @@ func TestMistakes(t *testing.T) {
 		"no match":             {nil, []string{"-test.bench=Nope"}, `-bench "Nope" matches no benchmark: choose among BenchmarkChat`},
 		"no match below":       {nil, []string{"-test.bench=Chat/nope"}, `-bench "Chat/nope" matches no benchmark: there is one of that name, but none below it`},
 		"bad pattern":          {nil, []string{"-test.bench=Chat("}, "missing closing )"},
+		"not a setting":        {[]string{"TOKPACE_NUM_PROMPTS=1000"}, any, "TOKPACE_NUM_PROMPTS is no setting of tokpace: -benchtime=1000x sends 1000 requests"},
+		"not a flag":           {nil, append(any, "-tokpace.num-prompts=1000"), "-tokpace.num-prompts: -benchtime=1000x sends 1000 requests"},
+		"vllm's bare flag":     {nil, append(any, "-save-result"), "results are benchmark text on standard output"},
+		"shape of another":     {[]string{"TOKPACE_TEMPERATURE=0"}, any, `temperature is a setting of BenchmarkServe alone, which -bench "Chat" does not run`},
+		"shape by flag":        {nil, append(any, "-tokpace.request-rate=5"), `request-rate is a setting of BenchmarkServe alone`},
+		"contradiction":        {nil, append(serve, "-tokpace.burstiness=0.5"), "give request-rate too"},
+		"ramp of one request":  {nil, append(serve, "-tokpace.ramp-up-strategy=linear", "-tokpace.ramp-up-start-rps=1", "-tokpace.ramp-up-end-rps=9"), "-benchtime=1000x"},
+		"wrong body":           {nil, append(serve, `-tokpace.extra-body={"key":"secret"`), "-tokpace.extra-body: want a JSON object"},
+		"wrong header flag":    {nil, append(serve, "-tokpace.header=secret"), "-tokpace.header: want K=V"},
+		"no such adapter":      {nil, append(serve, "-tokpace.lora-modules=nope"), `built-in fake has no model "nope", which lora-modules names`},
+		"never ready":          {[]string{"OPENAI_BASE_URL=" + closed}, append(serve, "-tokpace.ready-check-timeout-sec=0.3"), "not ready within 300ms: cannot reach " + closed + "/v1/models"},
+		"no key, ready check":  {[]string{"OPENAI_BASE_URL=" + locked.URL}, append(serve, "-tokpace.ready-check-timeout-sec=60"), "set OPENAI_API_KEY"},
+		"proxy on h1":          {[]string{"TOKPACE_PROXY=http://127.0.0.1:1"}, any, "proxy needs transport=net/http"},
+		"no such file":         {nil, append(any, "-tokpace.ca-cert=/does/not/exist"), "/does/not/exist"},
 		"skip check, no model": {[]string{"OPENAI_BASE_URL=" + srv.URL, "TOKPACE_SKIP_CHECK=1"}, any, "needs TOKPACE_MODEL"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -89,6 +89,8 @@ func TestReadmeCommands(t *testing.T) {
 				}
 				run = strings.ReplaceAll(c, "bench-out", dir)
 				want = "result: 1 ok"
+			case strings.Contains(c, "-bench Serve"):
+				want = "BenchmarkServe/backend=openai-chat/input=1024/output=128/conc=8"
 			case strings.Contains(c, "-bench "):
 				want = "BenchmarkChat/stream=true/conc=8"
 			case strings.Contains(c, "-help"):

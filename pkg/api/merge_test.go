@@ -54,7 +54,39 @@ func TestParseMembersMistakes(t *testing.T) {
 		_, err := ParseMembers([]byte(object))
 		require.ErrorContains(t, err, words, object)
 	}
-	req := NewRequest(Chat, []byte(`[1]`))
+	req := NewRequest(Chat, []byte(`{"a":1}`))
+	require.NoError(t, req.Merge([]Member{{"b", json.RawMessage("1")}, {"a", json.RawMessage("2")}, {"b", json.RawMessage("3")}}))
+	require.Equal(t, `{"a":2,"b":3}`, string(req.Body), "the last of a name wins")
+	req = NewRequest(Chat, []byte(`[1]`))
 	require.ErrorContains(t, req.Merge([]Member{{"a", json.RawMessage("1")}}), "request body: want a JSON object")
 	require.Equal(t, `[1]`, string(req.Body))
+}
+
+// Merging changes the members that it is given and nothing else.
+func FuzzMerge(f *testing.F) {
+	f.Add([]byte(`{"model":"m","stream":true}`), []byte(`{"stream":false,"x":[1,{"y":null}]}`))
+	f.Add([]byte(` { "\u00e9" : "<&>\u2028" } `), []byte(`{"é":1e5}`))
+	f.Fuzz(func(t *testing.T, body, more []byte) {
+		was, err := ParseMembers(body)
+		if err != nil {
+			return
+		}
+		add, err := ParseMembers(more)
+		if err != nil {
+			return
+		}
+		req := NewRequest(Chat, body)
+		require.NoError(t, req.Merge(add))
+		require.True(t, json.Valid(req.Body))
+		want := map[string]string{}
+		for _, m := range append(was, add...) {
+			want[m.Name] = string(m.Value)
+		}
+		now, err := ParseMembers(req.Body)
+		require.NoError(t, err)
+		require.Len(t, now, len(want))
+		for _, m := range now {
+			require.Equal(t, want[m.Name], string(m.Value))
+		}
+	})
 }

@@ -100,8 +100,9 @@ func ParseMembers(object []byte) ([]Member, error) {
 }
 
 // Merge puts members into the request's body: one that the body has already is
-// replaced where it stands, others follow at the end. What the body then asks
-// for counts. The body must be a JSON object.
+// replaced where it stands, others follow at the end, and of several of one name
+// the last wins. What the body then asks for counts. The body must be a JSON
+// object.
 func (r *Request) Merge(members []Member) error {
 	if len(members) == 0 {
 		return nil

@@ -12,6 +12,9 @@
 //		}
 //	}
 //
+// BenchmarkServe, whose body is Serve, is shaped by settings alone: its load,
+// lengths and sampling.
+//
 // Without any setting the built-in fake server is measured. OPENAI_BASE_URL and
 // OPENAI_API_KEY name another; every setting is an environment variable
 // TOKPACE_…, listed by `go test . -args -help` in every package whose TestMain
@@ -105,6 +108,8 @@ type Benchmark struct {
 	Goodput metric.SLO
 	// Steady adds steady-…, the metrics of the steady part of the run.
 	Steady bool
+
+	serve *shape // of a benchmark that is Serve's
 }
 
 // Run measures.

@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -57,6 +58,14 @@ func run(m *testing.M) int {
 	if err := checkPattern(m, pattern); err != nil {
 		return complain(err)
 	}
+	if name := set.shaping(); name != "" {
+		if err := checkPattern(m, pattern, serveName); err != nil {
+			return complain(fmt.Errorf("%s is a setting of %s alone, which -bench %q does not run", name, serveName, pattern))
+		}
+		if err := set.shape.checkCount(requestLimit()); err != nil {
+			return complain(err)
+		}
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	unhook := context.AfterFunc(ctx, func() {
@@ -73,6 +82,9 @@ func run(m *testing.M) int {
 	process.Unlock()
 	s, _, err := find(ctx, Target{})
 	if err != nil {
+		return complain(err)
+	}
+	if err := s.checkShape(&set.shape); err != nil {
 		return complain(err)
 	}
 	printHeader(os.Stdout, s)
@@ -130,7 +142,14 @@ func flagHint(err error) string {
 			hint = " (did you mean -" + f.Name + "?)"
 		}
 	})
-	return hint
+	if !ok || hint != "" {
+		return hint
+	}
+	bare := name[strings.LastIndexByte(name, '.')+1:]
+	if why := whyNot(func(other string) bool { return other == bare }); why != "" {
+		return ": " + why
+	}
+	return ""
 }
 
 // printHelp lists the settings, which every package with this Main has.
@@ -138,7 +157,11 @@ func printHelp(w io.Writer) {
 	fmt.Fprintf(w, "%s\n\nSettings:\n", usageLine)
 	for _, d := range definitions {
 		_, usage := flag.UnquoteUsage(&flag.Flag{Usage: d.usage})
-		fmt.Fprintf(w, "  %-22s %s\n", d.env(), usage)
+		fmt.Fprintf(w, "  %-31s %s\n", d.env(), usage)
+	}
+	fmt.Fprint(w, "\nFlags of vllm bench serve that are no settings:\n")
+	for _, e := range elsewhere {
+		fmt.Fprintf(w, "  %s: %s\n", strings.ReplaceAll(e.names, " ", ", "), e.why)
 	}
 	fmt.Fprint(w, "\nFlags:\n")
 }
@@ -151,12 +174,16 @@ func flagValue(name string) string {
 	return f.Value.String()
 }
 
-// checkPattern fails when no benchmark's name matches the first level of
-// -bench: testing itself would pass without having measured anything.
-func checkPattern(m *testing.M, pattern string) error {
+// checkPattern fails when no benchmark's name, or none of those wanted, matches
+// the first level of -bench: testing itself would pass without having measured
+// anything.
+func checkPattern(m *testing.M, pattern string, wanted ...string) error {
 	names, err := benchmarks(m)
 	if err != nil {
 		return err
+	}
+	if len(wanted) > 0 {
+		names = slices.DeleteFunc(names, func(name string) bool { return !slices.Contains(wanted, name) })
 	}
 	for _, alternative := range splitPattern(pattern, '|') {
 		re, err := regexp.Compile(splitPattern(alternative, '/')[0])
@@ -245,6 +272,12 @@ func printHeader(w io.Writer, s *server) {
 			fmt.Fprintf(w, "Unit %s assume=exact\n", u.Mean)
 		}
 	}
+	shape := &s.settings.shape
+	for _, u := range append(metric.PercentileUnits(shape.percentilesOf(), shape.percentiles), metric.ServerUnits()...) {
+		if u.Better != "" {
+			fmt.Fprintf(w, "Unit %s better=%s\n", u.Name, u.Better)
+		}
+	}
 	target := s.name()
 	switch {
 	case s.builtIn && s.settings.target == "fake":
@@ -258,12 +291,33 @@ func printHeader(w io.Writer, s *server) {
 	}
 	fmt.Fprintf(w, "# default target: %s\n# model: %s\n# seed: %d\n", target, s.shown(s.model), s.settings.seed)
 	fmt.Fprintf(w, "# transport: %s\n", cmp.Or(s.settings.transport, client.H1))
+	if name := unusedProxy(s.settings); name != "" {
+		fmt.Fprintf(w, "# proxy: %s is set and not used (TOKPACE_PROXY=env would)\n", name)
+	}
+	for _, kv := range s.settings.metadata {
+		fmt.Fprintf(w, "# metadata: %s\n", s.shown(kv))
+	}
 	host, _ := os.Hostname()
 	fmt.Fprintf(w, "# host: %s, %s, GOMAXPROCS %d\n", host, runtime.Version(), runtime.GOMAXPROCS(0))
 	if commit := commit(); commit != "" {
 		fmt.Fprintf(w, "# commit: %s\n", commit)
 	}
 	fmt.Fprintf(w, "# date: %s\n", time.Now().UTC().Format(time.RFC3339))
+}
+
+// unusedProxy names the variable of a proxy that other programs would go through.
+func unusedProxy(s *settings) string {
+	if s.proxy != nil {
+		return ""
+	}
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"} {
+		for _, name := range []string{name, strings.ToLower(name)} {
+			if os.Getenv(name) != "" {
+				return name
+			}
+		}
+	}
+	return ""
 }
 
 // commit names the checked-out commit, "" outside a repository.

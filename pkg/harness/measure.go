@@ -84,6 +84,11 @@ func (p *prepared) measure(b *testing.B) {
 	if p.s.inProcess {
 		b.ReportAllocs()
 	}
+	w, err := p.s.watch(p.ctx, p.Target.Header, p.serve)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(w.close)
 	r := p.send(b)
 	set := metric.Of(r.Run)
 	switch {
@@ -94,6 +99,10 @@ func (p *prepared) measure(b *testing.B) {
 	}
 	p.notes(b, r)
 	report(b, set)
+	if p.serve != nil {
+		p.serve.reportPercentiles(b, r.Exchanges)
+	}
+	w.end(p.ctx, b, len(r.Exchanges))
 	n := float64(set.OK)
 	if _, open := p.Load.(load.Open); open {
 		b.ReportMetric(0, "ns/op") // hides it
@@ -256,18 +265,23 @@ func (s *server) source(ctx context.Context, d dataset.Dataset) (dataset.Source,
 // benchstat would read it as another unit and split the row.
 func report(b *testing.B, set metric.Set) {
 	b.Helper()
-	for _, v := range set.Values {
-		if v.V == 0 && strings.HasSuffix(v.Unit, "-ns") {
-			b.Logf("%s is 0 and left out: %s", v.Unit, zeroReason(v.Unit))
-			continue
-		}
-		b.ReportMetric(v.V, v.Unit)
-	}
+	reportValues(b, set.Values)
 	if failures := set.Failed; failures > 0 {
 		b.Logf("%d of %d requests failed and are in no statistic", failures, failures+set.OK)
 	}
 	for _, note := range set.Notes {
 		b.Log(note)
+	}
+}
+
+func reportValues(b *testing.B, values []metric.Value) {
+	b.Helper()
+	for _, v := range values {
+		if v.V == 0 && strings.HasSuffix(v.Unit, "-ns") {
+			b.Logf("%s is 0 and left out: %s", v.Unit, zeroReason(v.Unit))
+			continue
+		}
+		b.ReportMetric(v.V, v.Unit)
 	}
 }
 

@@ -1,7 +1,9 @@
 package harness
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -59,6 +61,7 @@ type server struct {
 	settings  *settings
 	header    http.Header // of the target, sent with everything
 	model     string
+	models    []string // that the server lists
 	owner     string
 	version   string
 	builtIn   bool
@@ -113,7 +116,7 @@ func find(ctx context.Context, t Target) (s *server, release func(), err error) 
 		return nil, nil, err
 	}
 	if t.Model == "" {
-		t.Model = set.model
+		t.Model = cmp.Or(set.servedModel, set.model)
 	}
 	if t.URL != "" {
 		s, err := newServer(ctx, set, t)
@@ -153,7 +156,7 @@ func newServer(ctx context.Context, set *settings, t Target) (*server, error) {
 		return nil, err
 	}
 	s.findSecrets()
-	if err := s.ask(ctx); err != nil {
+	if err := s.awaitReady(ctx); err != nil {
 		s.close()
 		return nil, errors.New(s.secrets.Redact(err.Error()))
 	}
@@ -169,6 +172,15 @@ func (s *server) findSecrets() {
 	}
 	if u, err := url.Parse(s.baseURL); err == nil {
 		words = append(words, api.URLSecrets(u, api.IsSecretName)...)
+	}
+	if u := s.settings.proxyURL; u != nil {
+		words = append(words, api.URLSecrets(u, api.IsSecretName)...)
+	}
+	for _, m := range s.settings.shape.extra {
+		var word string
+		if api.IsSecretName(m.Name) && json.Unmarshal(m.Value, &word) == nil {
+			words = append(words, word)
+		}
 	}
 	s.secrets = api.NewSecrets(words...)
 }
@@ -225,6 +237,10 @@ func (s *server) remote() error {
 		return err
 	}
 	client.LimitHeader(transport, s.settings.maxHeader)
+	client.UseTLS(transport, s.settings.tls())
+	if s.settings.proxy != nil && !client.UseProxy(transport, s.settings.proxy) {
+		return errors.New("proxy needs transport=net/http")
+	}
 	s.transport = transport
 	s.close = transport.CloseIdleConnections
 	return nil
@@ -261,10 +277,12 @@ func (s *server) ask(ctx context.Context) error {
 	switch {
 	case ctx.Err() == context.DeadlineExceeded:
 		return fmt.Errorf("%s did not answer within %v: is the server up?", where, limit)
+	case err != nil && isCertificate(err):
+		return fmt.Errorf("cannot reach %s: %s: TOKPACE_CA_CERT names the file of an authority to trust, TOKPACE_INSECURE=1 trusts anybody", where, api.Snippet([]byte(err.Error())))
 	case err != nil:
 		return fmt.Errorf("cannot reach %s: %s: is the server up, and the base URL right? (TOKPACE_TARGET=fake where no benchmark needs it)", where, api.Snippet([]byte(err.Error())))
-	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		return fmt.Errorf("%s answered %d: set OPENAI_API_KEY (or TOKPACE_API_KEY) to a key that the server accepts", where, status)
+	case isRefusal(status):
+		return &refusedError{where, status}
 	case status != http.StatusOK:
 		return fmt.Errorf("%s answered %d: is the base URL right? (a server without a model list: set TOKPACE_SKIP_CHECK=1 and TOKPACE_MODEL)", where, status)
 	case json.Unmarshal(body, &list) != nil || len(list.Data) == 0:
@@ -281,6 +299,7 @@ func (s *server) ask(ctx context.Context) error {
 			return fmt.Errorf("%s has no model %q: it lists %s (a model that it does not list: set TOKPACE_SKIP_CHECK=1)", s.name(), s.model, shown)
 		}
 	}
+	s.models = names
 	s.model, s.owner = names[i], list.Data[i].Owner
 	if status, body, err := c.Get(ctx, "/version"); err == nil && status == http.StatusOK {
 		var v struct {
@@ -291,6 +310,12 @@ func (s *server) ask(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// isCertificate reports whether err is about the server's certificate.
+func isCertificate(err error) bool {
+	_, bad := errors.AsType[*tls.CertificateVerificationError](err)
+	return bad
 }
 
 // checkTimeout is checkTimeout, or less where requests get less.
