@@ -6,16 +6,19 @@ import (
 	"io"
 	"sync"
 	"time"
+
+	"example.com/tokpace/pkg/h1"
 )
 
 // arrivals is a body that knows when its bytes came.
 type arrivals struct {
 	r     io.Reader
-	timed interface{ Arrived() time.Time } // r, if it can tell
+	timed *h1.Body // r, if it can tell
 	start time.Time
 	at    time.Duration // of the header, then of the last read that brought bytes or the end
 	n     int64         // bytes read
 	limit int64         // of n; 0: none
+	reads int           // of r that brought bytes
 
 	// What beginsWithJSON took is handed out by the next reads, with the
 	// stamp and the error it came with.
@@ -28,10 +31,19 @@ type arrivals struct {
 // newArrivals returns the arrivals of a body whose header has been read now.
 func newArrivals(body io.Reader, start, now time.Time) *arrivals {
 	a := &arrivals{r: body, start: start, at: now.Sub(start)}
-	if timed, ok := body.(interface{ Arrived() time.Time }); ok {
+	if timed, ok := body.(*h1.Body); ok {
 		a.timed, a.at = timed, timed.Arrived().Sub(start)
 	}
 	return a
+}
+
+// how says how the answer came so far. A transport that cannot tell the reads of its
+// socket has those of its body.
+func (a *arrivals) how() h1.Reads {
+	if a.timed != nil {
+		return a.timed.Reads()
+	}
+	return h1.Reads{Total: a.reads}
 }
 
 func (a *arrivals) Read(p []byte) (int, error) {
@@ -55,7 +67,10 @@ func (a *arrivals) read(p []byte) (int, error) {
 	default:
 		a.at = time.Since(a.start)
 	}
-	a.n += int64(n)
+	if n > 0 {
+		a.reads++
+		a.n += int64(n)
+	}
 	if a.limit > 0 && a.n > a.limit {
 		return n, &bodyLimitError{a.limit}
 	}

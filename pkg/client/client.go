@@ -210,7 +210,11 @@ func (x *exchange) do() *api.Failure {
 	}
 	x.trace.mu.Unlock()
 
-	defer func() { x.ex.BodyBytes = api.Some(body.n) }()
+	defer func() {
+		x.ex.BodyBytes = api.Some(body.n)
+		how := body.how()
+		x.ex.Reads, x.ex.KernelStamps = how.Total, how.Stamped
+	}()
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		return x.statusFailure(resp, body)
 	}

@@ -43,8 +43,13 @@ type Exchange struct {
 	ITL []time.Duration `json:"itl_ns,omitempty"`
 	// Events is the number of output events: those with generated output.
 	Events api.Opt[int] `json:"events,omitzero"`
-	// MergedReads is the number of reads that held more than one output event.
-	MergedReads int `json:"-"`
+	// Reads is the number of reads that brought bytes of the answer, header included
+	// where the transport can tell; KernelStamps how many of them have the kernel's
+	// time and not the client's; MergedReads how many held more than one output event.
+	// They say how far the times can be trusted, and are kept for failures, too.
+	Reads        int `json:"reads,omitzero"`
+	KernelStamps int `json:"kernel_stamps,omitzero"`
+	MergedReads  int `json:"merged_reads,omitzero"`
 	// TPOT is (E2E − TTFT) / (output tokens − tokens in the first output event).
 	TPOT Dur `json:"tpot_ns,omitzero"`
 

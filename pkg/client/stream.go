@@ -79,8 +79,8 @@ func (x *exchange) readEvents(body *arrivals, st *api.Stream) *api.Failure {
 		for _, choice := range out.Choices {
 			tracks = mark(tracks, choice, ev.At)
 		}
-		if ev.Read != lastRead {
-			lastRead, inRead = ev.Read, 0
+		if read := body.how().Total; read != lastRead {
+			lastRead, inRead = read, 0
 		}
 		if inRead++; inRead == 2 {
 			x.ex.MergedReads++

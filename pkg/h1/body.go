@@ -32,6 +32,7 @@ type Body struct {
 	state atomic.Int32
 	err   error
 	at    time.Time
+	reads Reads
 }
 
 // The states of a Body.
@@ -51,7 +52,7 @@ func (b *Body) init(t *Transport, c *conn, ctx context.Context) {
 
 // begin makes the body ready once the header has been read.
 func (b *Body) begin() {
-	b.at = b.c.sock.at
+	b.at, b.reads = b.c.sock.at, b.c.sock.reads
 	if b.c.in.r == b.c.in.w {
 		b.c.in.release()
 	}
@@ -62,11 +63,15 @@ func (b *Body) begin() {
 	}
 }
 
-// Arrived returns when what was handed out last arrived: the time of the read of
+// Arrived returns when what was handed out last arrived: the stamp of the read of
 // the socket that brought the last byte of it, or that brought the end. Before the
 // first Read it is that of the header's end. Bytes with the same stamp came
 // together.
 func (b *Body) Arrived() time.Time { return b.at }
+
+// Reads returns how the answer came, from the first byte of its header to what was
+// handed out last.
+func (b *Body) Reads() Reads { return b.reads }
 
 // Read returns as soon as any bytes of the body are there, and io.EOF as soon as
 // its end is, with the last bytes if they came together. All other errors are the
@@ -82,7 +87,7 @@ func (b *Body) Read(p []byte) (int, error) {
 	for n == 0 && b.err == nil && len(p) > 0 {
 		n, b.err = b.read(p)
 	}
-	b.at = b.c.sock.at
+	b.at, b.reads = b.c.sock.at, b.c.sock.reads
 	if b.err == nil {
 		if !b.state.CompareAndSwap(bodyReading, bodyOpen) {
 			b.finish(false) // closed meanwhile

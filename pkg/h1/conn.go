@@ -41,7 +41,7 @@ func (t *Transport) connect(ctx context.Context, h *host, trace *httptrace.Clien
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{host: h, sock: newSocket(nc)}
+	c := &conn{host: h, sock: newSocket(nc, t.clock)}
 	c.nc = c.sock
 	c.interrupt = func() { _ = nc.SetDeadline(past) }
 	if h.secure {

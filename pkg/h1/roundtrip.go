@@ -49,6 +49,7 @@ func (t *Transport) roundTrip(req *http.Request, fresh bool) (*http.Response, er
 	x := &exchange{trace: trace}
 	x.resp.Request = req
 	x.body.init(t, c, ctx)
+	c.sock.begin()
 	if m.whole() {
 		_, x.wrote = c.nc.Write(*m.head)
 		putHead(m.head)

@@ -4,19 +4,19 @@ import (
 	"io"
 	"net"
 	"syscall"
-	"time"
 )
 
 // A socket is the lowest layer of a connection, below TLS: every byte that
 // arrives passes through its two reads, and gets its time there.
 type socket struct {
 	net.Conn
-	at time.Time // stamp of the last read that returned
+	stamps
 
 	// raw reads the descriptor itself; nil where there is none. It lets a read
 	// wait without a buffer in its hands.
-	raw syscall.RawConn
-	in  transfer
+	raw    syscall.RawConn
+	in     transfer
+	kernel kernelStamp
 }
 
 // A transfer is one read of the descriptor in progress. It lives in the socket
@@ -34,13 +34,17 @@ type transfer struct {
 	one            [1]byte
 }
 
-func newSocket(c net.Conn) *socket {
-	s := &socket{Conn: c}
+func newSocket(c net.Conn, clock func() moment) *socket {
+	if clock == nil {
+		clock = now
+	}
+	s := &socket{Conn: c, stamps: newStamps(clock)}
 	switch c := c.(type) {
 	// Only what surely reads its descriptor and does nothing else: a type that
 	// embeds one of these may have a Read of its own.
 	case *net.TCPConn:
 		s.useRaw(c)
+		s.askKernel()
 	case *net.UnixConn:
 		s.useRaw(c)
 	}
@@ -54,7 +58,7 @@ func (s *socket) Read(p []byte) (int, error) {
 		return s.receive()
 	}
 	n, err := s.Conn.Read(p)
-	s.at = time.Now()
+	s.take(n, 0)
 	return n, err
 }
 

@@ -5,7 +5,6 @@ package h1
 import (
 	"os"
 	"syscall"
-	"time"
 )
 
 func (s *socket) useRaw(c syscall.Conn) {
@@ -18,8 +17,7 @@ func (s *socket) useRaw(c syscall.Conn) {
 }
 
 // tryRead reads if there is something to read, and reports whether there was. It
-// is the one place where bytes leave the kernel of systems with descriptors; a
-// better stamp than the time of the read belongs here.
+// is the one place where bytes leave the kernel of systems with descriptors.
 func (s *socket) tryRead(fd uintptr) bool {
 	dst := s.in.dst
 	var taken *buffer
@@ -27,12 +25,15 @@ func (s *socket) tryRead(fd uintptr) bool {
 		taken = getBuffer()
 		dst = taken[:]
 	}
-	n, err := retry(func() (int, error) { return syscall.Read(int(fd), dst) })
+	n, kernel, err := s.kernel.read(int(fd), dst)
+	for err == syscall.EINTR {
+		n, kernel, err = s.kernel.read(int(fd), dst)
+	}
 	if err == syscall.EAGAIN {
 		putBuffer(taken)
 		return false
 	}
-	s.at = time.Now()
+	s.take(n, kernel)
 	if err != nil {
 		err, n = os.NewSyscallError("read", err), 0
 	}

@@ -25,7 +25,12 @@
 //     neither for the end of an HTTP chunk nor for the caller's buffer to fill, and
 //     hands out all HTTP chunks that one read of the socket brought at once.
 //   - Each read of the socket is stamped; Body.Arrived is the stamp of the read that
-//     brought what was handed out last.
+//     brought what was handed out last. On Linux the stamps of TCP are the kernel's,
+//     taken when a segment arrived, whenever this process came to read it: a client
+//     that lags does not add its lag to the server's times. Segments that wait
+//     together are read together, and all have the time of the last one. Elsewhere,
+//     and where the kernel's stamp cannot be right (the wall clock was set meanwhile),
+//     a stamp is the time of the read. Body.Reads tells how many were which.
 //   - One goroutine, the caller's, does everything. Only a request of more than
 //     64 KiB or of unknown length is written by a second one, so that an answer that
 //     comes before its end is read.
@@ -82,6 +87,8 @@ type Transport struct {
 	// IdleTimeout is how long a connection is kept unused; 0 means
 	// DefaultIdleTimeout, less than 0 for ever.
 	IdleTimeout time.Duration
+
+	clock func() moment // set by tests only
 
 	mu     sync.Mutex
 	hosts  map[hostKey]*host
