@@ -29,6 +29,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 )
 
@@ -37,13 +38,17 @@ import (
 // probabilities, images inside a tool call).
 const DefaultMaxEvent = 32 << 20
 
-// minBuffer is the first buffer: larger ones only cost cache misses.
-const minBuffer = 16 << 10
+// fullBuffer is the size of the first buffer, unless Reader.Buffer is one, and of the
+// second: larger ones only cost cache misses.
+const fullBuffer = 16 << 10
+
+// fullBuffers is where Release puts buffers.
+var fullBuffers = sync.Pool{New: func() any { return new([fullBuffer]byte) }}
 
 // An Event is one dispatched event.
 type Event struct {
 	// Data is the event's data, several data lines joined by LF. It is valid
-	// until the next call of Next.
+	// until the next call of a method.
 	Data []byte
 	// Type is the value of the event field, empty when there was none.
 	Type string
@@ -74,10 +79,16 @@ type Reader struct {
 	// event is over the limit or not whatever reads its bytes came in. Memory
 	// use stays below four times the limit (and some KiB).
 	MaxEvent int
+	// Buffer is memory to begin with; nil means 16 KiB. A small one is enough for
+	// events that come one by one, and while the first is waited for; it is replaced
+	// when a read fills it. It must not change once Next was called.
+	Buffer []byte
 
 	src   io.Reader
 	stamp func() time.Duration
 
+	pooled     *[fullBuffer]byte // buf's memory, if it is from the pool
+	filled     bool              // the last read filled all of it
 	buf        []byte
 	start, end int // unread bytes are buf[start:end]
 	scanned    int // no line end in buf[start:scanned]
@@ -88,11 +99,20 @@ type Reader struct {
 	at    time.Duration
 	reads int
 
-	data    []byte
+	value   []byte // the event's data so far
 	hasData bool
-	typ     string
-	types   map[string]string // the types seen, so that each is allocated once
-	size    int               // bytes of the current event's lines so far
+	shared  bool   // value is part of buf
+	data    []byte // memory for a value that cannot be
+
+	// The event's first byte is buf[from], if from is not negative: it was not
+	// moved away since.
+	from     int
+	raw      []byte // of the event that was returned last
+	rawValue int    // where its value is in raw
+
+	typ   string
+	types map[string]string // the types seen, so that each is allocated once
+	size  int               // bytes of the current event's lines so far
 }
 
 // NewReader returns a reader of the events in src. stamp is called once after
@@ -107,7 +127,11 @@ func NewReader(src io.Reader, stamp func() time.Duration) *Reader {
 // events that were complete before it, and what the cut left of an event is
 // dropped. An event over the limit ends in a *LimitError. Errors are final.
 func (r *Reader) Next() (Event, error) {
-	r.data = r.data[:0]
+	r.raw, r.from = nil, -1
+	if r.begun {
+		r.passLF()
+		r.from = r.start
+	}
 	for {
 		line, ok := r.line()
 		if !ok {
@@ -144,13 +168,64 @@ func (r *Reader) last() (Event, error) {
 }
 
 func (r *Reader) event(unterminated bool) Event {
-	ev := Event{Data: r.data, Type: r.typ, At: r.at, Read: r.reads, Unterminated: unterminated}
+	ev := Event{Data: r.value, Type: r.typ, At: r.at, Read: r.reads, Unterminated: unterminated}
+	if r.shared && r.from >= 0 && !unterminated {
+		r.raw = r.buf[r.from:r.start]
+		r.rawValue = offset(r.buf, r.value) - r.from
+	}
 	r.reset()
 	return ev
 }
 
+// offset is where part begins in whole, of whose memory it is.
+func offset(whole, part []byte) int { return cap(whole) - cap(part) }
+
 func (r *Reader) reset() {
-	r.hasData, r.typ, r.size = false, "", 0
+	r.hasData, r.shared, r.typ, r.size = false, false, "", 0
+}
+
+// Raw returns the bytes of the stream that the event of the last Next consists of,
+// line ends included, and where its Data begins in them. The same bytes again, where
+// an event begins, are the same event again; bytes that differ from them only in what
+// is Data, and have no line end there, are one that differs in its Data only. It
+// returns nil when the event was not all in the buffer, or its Data is not one piece
+// of it. It is valid until the next call of another method.
+func (r *Reader) Raw() (raw []byte, data int) { return r.raw, r.rawValue }
+
+// Ahead returns bytes that have been read and not taken, nil when there are none or
+// when they are not the beginning of an event. All events that are whole in them
+// ended with the last read, and none of those is longer than MaxEvent. It is valid
+// until the next call of another method.
+func (r *Reader) Ahead() []byte {
+	if !r.begun {
+		return nil
+	}
+	r.passLF()
+	ahead := r.buf[r.start:r.end]
+	return ahead[:min(len(ahead), r.limit())]
+}
+
+// Skip takes the first n bytes of Ahead, which must be whole events and are known to
+// the caller. The event returned says when the last of them ended; it has no Data.
+func (r *Reader) Skip(n int) Event {
+	r.raw = nil
+	if n > 0 {
+		r.start += n
+		r.scanned = r.start
+		r.skipLF = r.buf[r.start-1] == '\r'
+	}
+	return Event{At: r.at, Read: r.reads}
+}
+
+// passLF passes over the LF of a CR LF whose CR has ended a line already.
+func (r *Reader) passLF() {
+	if r.skipLF && r.start < r.end {
+		r.skipLF = false
+		if r.buf[r.start] == '\n' {
+			r.start++
+			r.scanned = max(r.scanned, r.start)
+		}
+	}
 }
 
 // line takes one line, without its end, from the buffer. ok is false when the
@@ -159,13 +234,7 @@ func (r *Reader) line() (line []byte, ok bool) {
 	if !r.begun && !r.skipBOM() {
 		return nil, false
 	}
-	if r.skipLF && r.start < r.end {
-		r.skipLF = false
-		if r.buf[r.start] == '\n' {
-			r.start++
-			r.scanned = max(r.scanned, r.start)
-		}
-	}
+	r.passLF()
 	found := false
 	for !found && r.scanned < r.end {
 		var n int
@@ -238,18 +307,31 @@ var (
 // field handles one line that is not empty.
 func (r *Reader) field(line []byte) {
 	name, value, found := bytes.Cut(line, []byte{':'})
-	if found && len(value) > 0 && value[0] == ' ' {
+	if !found {
+		value = line[len(line):]
+	} else if len(value) > 0 && value[0] == ' ' {
 		value = value[1:]
 	}
 	switch {
 	case bytes.Equal(name, dataField):
-		if r.hasData {
-			r.data = append(r.data, '\n')
+		if !r.hasData {
+			r.value, r.hasData, r.shared = value, true, true
+			break
 		}
+		r.own()
+		r.data = append(r.data, '\n')
 		r.data = append(r.data, value...)
-		r.hasData = true
+		r.value = r.data
 	case bytes.Equal(name, eventField):
 		r.typ = r.intern(value)
+	}
+}
+
+// own gives the event's data memory of its own.
+func (r *Reader) own() {
+	if r.shared {
+		r.data = append(r.data[:0], r.value...)
+		r.value, r.shared = r.data, false
 	}
 }
 
@@ -275,25 +357,27 @@ func (r *Reader) intern(value []byte) string {
 // fill reads once more from the source. The error, if any, is kept until the
 // bytes that came with it are used up.
 func (r *Reader) fill() {
+	r.own()
 	if r.start > 0 {
+		if r.from == r.start {
+			r.from = 0
+		} else {
+			r.from = -1
+		}
 		copy(r.buf, r.buf[r.start:r.end])
 		r.scanned -= r.start
 		r.end -= r.start
 		r.start = 0
 	}
-	if r.end == len(r.buf) {
-		// What is pending is within the limit, or line would have failed: a
-		// buffer of the limit and a little always has room.
-		more := max(minBuffer, min(len(r.buf), r.limit()-len(r.buf)))
-		grown := make([]byte, len(r.buf)+more)
-		copy(grown, r.buf[:r.end])
-		r.buf = grown
+	if r.end == len(r.buf) || r.filled && len(r.buf) < fullBuffer {
+		r.grow()
 	}
 	for range maxEmptyReads {
 		n, err := r.src.Read(r.buf[r.end:])
 		if n > 0 {
 			r.at = r.stamp()
 			r.reads++
+			r.filled = n == len(r.buf)-r.end
 			r.end += n
 		}
 		if n > 0 || err != nil {
@@ -304,6 +388,41 @@ func (r *Reader) fill() {
 	r.err = errNoProgress
 }
 
+// grow makes the buffer larger. What is pending is within the limit, or line would
+// have failed: a buffer of the limit and a little always has room.
+func (r *Reader) grow() {
+	var larger []byte
+	old := r.pooled
+	switch {
+	case len(r.buf) == 0 && len(r.Buffer) > 0:
+		larger = r.Buffer
+	case len(r.buf) < fullBuffer:
+		r.pooled = fullBuffers.Get().(*[fullBuffer]byte)
+		larger = r.pooled[:]
+	default:
+		r.pooled = nil
+		larger = make([]byte, len(r.buf)+max(fullBuffer, min(len(r.buf), r.limit()-len(r.buf))))
+	}
+	copy(larger, r.buf[:r.end])
+	r.buf = larger
+	if old != nil {
+		fullBuffers.Put(old)
+	}
+}
+
+// Release gives the reader's memory to others, and with it the Data of its last
+// event. Next must not be called any more. It need not be called.
+func (r *Reader) Release() {
+	if r.pooled != nil {
+		fullBuffers.Put(r.pooled)
+	}
+	r.pooled, r.buf, r.raw, r.value, r.data = nil, nil, nil, nil, nil
+	r.start, r.end, r.scanned, r.err = 0, 0, 0, errReleased
+}
+
 const maxEmptyReads = 100
 
-var errNoProgress = errors.New("event stream: the source returned no bytes and no error")
+var (
+	errNoProgress = errors.New("event stream: the source returned no bytes and no error")
+	errReleased   = errors.New("event stream: the reader was released")
+)

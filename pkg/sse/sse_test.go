@@ -486,5 +486,21 @@ func FuzzReader(f *testing.F) {
 				require.Equal(t, events[i], short[i])
 			}
 		}
+
+		// What is known may be skipped, also under a limit.
+		twice := split(bytes.Repeat(stream, 2), cuts...)
+		limit := 1 + rng.IntN(64)
+		for _, limit := range []int{0, limit} {
+			src = &pieces{parts: twice}
+			r = sse.NewReader(src, src.clock)
+			r.MaxEvent = limit
+			events, err := readAll(r)
+			src = &pieces{parts: twice}
+			r = sse.NewReader(src, src.clock)
+			r.MaxEvent = limit
+			skipped, _, err2 := byHeart(t, r)
+			require.Equal(t, err, err2)
+			require.Equal(t, events, skipped)
+		}
 	})
 }
