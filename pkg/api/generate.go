@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
-	"strings"
+	"sync"
+
+	"example.com/tokpace/pkg/sse"
 )
 
 // A chunk is one event of a chat or completion stream, or the whole answer when
@@ -114,6 +116,10 @@ func generateAnswer(body []byte) (Answer, *Failure) {
 
 // A Stream gathers the events of one chat or completion stream.
 type Stream struct {
+	// DiscardText leaves generated text out of Answer. It must not change once an
+	// event was taken.
+	DiscardText bool
+
 	usage    Usage
 	times    Timings
 	choices  []*choiceState // in the order of their index
@@ -122,12 +128,15 @@ type Stream struct {
 	first    Opt[int64]
 	terminal bool
 	failure  *Failure
+
+	templates []template
+	oldest    int // of them, once there are enough
 }
 
 type choiceState struct {
 	index     int
-	content   strings.Builder
-	reasoning strings.Builder
+	content   []byte
+	reasoning []byte
 	tools     []ToolCall
 	finish    string
 }
@@ -139,6 +148,9 @@ type Output struct {
 	Choices []int
 	// Answer says that some of it is not reasoning.
 	Answer bool
+	// Events is the number of output events: 0, 1, or more that Next took together,
+	// all for the same choice.
+	Events int
 }
 
 // NewStream returns the reader of a stream of an API. Only chat and completions
@@ -162,6 +174,12 @@ const maxToolCalls = 4096
 // Event takes one event: its data and its type, empty when it had none. A
 // failure is final, but the server may go on sending.
 func (s *Stream) Event(data []byte, typ string) (Output, *Failure) {
+	return s.event(data, typ, nil)
+}
+
+// event is Event for the last event of r, if that is not nil.
+func (s *Stream) event(data []byte, typ string, r *sse.Reader) (Output, *Failure) {
+	whole := data
 	if s.failure != nil {
 		return Output{}, s.failure
 	}
@@ -183,6 +201,19 @@ func (s *Stream) Event(data []byte, typ string) (Output, *Failure) {
 		s.terminal = true
 		return Output{}, nil
 	}
+	if t, ok := s.walk(data); ok {
+		if r != nil && t.any {
+			if raw, at := r.Raw(); raw != nil {
+				s.learn(raw, at+cap(whole)-cap(data), t)
+			}
+		}
+		return s.out, nil
+	}
+	return s.decode(data)
+}
+
+// decode takes an event by decoding all of it.
+func (s *Stream) decode(data []byte) (Output, *Failure) {
 	var c chunk
 	f := decode(data, &c)
 	if f == nil {
@@ -218,8 +249,10 @@ func (s *Stream) take(c *chunk) *Failure {
 			m = &ch.Message
 		}
 		content, reasoning := string(ch.Text)+string(m.Content), m.reasoning()
-		st.content.WriteString(content)
-		st.reasoning.WriteString(reasoning)
+		if !s.DiscardText {
+			st.content = append(st.content, content...)
+			st.reasoning = append(st.reasoning, reasoning...)
+		}
 		for _, t := range m.ToolCalls {
 			if f := st.tool(t); f != nil {
 				return f
@@ -253,6 +286,7 @@ func (s *Stream) take(c *chunk) *Failure {
 			s.first = now.Output
 		}
 		s.outputs++
+		s.out.Events = 1
 	}
 	return nil
 }
@@ -266,6 +300,9 @@ func (s *Stream) choice(index int) (*choiceState, *Failure) {
 		return nil, malformed("choice index %d: no answer has more than %d choices, counted from 0", index, maxChoices)
 	}
 	st := &choiceState{index: index}
+	if !s.DiscardText {
+		st.content, st.reasoning = *textBuffers.Get().(*[]byte), *textBuffers.Get().(*[]byte)
+	}
 	s.choices = slices.Insert(s.choices, i, st)
 	return st, nil
 }
@@ -309,6 +346,29 @@ func (s *Stream) End() *Failure {
 	return nil
 }
 
+// textBuffers hold text while it grows: its growth would else be most of what is
+// allocated.
+var textBuffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// Release gives the stream's memory to others. Only Answer's results may be used
+// after it. It need not be called.
+func (s *Stream) Release() {
+	for _, c := range s.choices {
+		for _, text := range [][]byte{c.content, c.reasoning} {
+			if 0 < cap(text) && cap(text) <= maxText {
+				text = text[:0]
+				textBuffers.Put(&text)
+			}
+		}
+	}
+	*s = Stream{failure: released}
+}
+
+var released = &Failure{Class: Malformed, Message: "the stream was released"}
+
+// maxText is the longest text whose buffer is kept.
+const maxText = 1 << 20
+
 // FirstTokens is the number of tokens in the first output event, known only
 // when a running usage told it.
 func (s *Stream) FirstTokens() Opt[int64] { return s.first }
@@ -330,11 +390,15 @@ func (s *Stream) Answer() Answer {
 	}
 	if len(s.choices) > 0 {
 		c := s.choices[0]
-		a.Text, a.Reasoning = c.content.String(), c.reasoning.String()
+		a.Text, a.Reasoning = string(c.content), string(c.reasoning)
 		a.ToolCalls, a.FinishReason = c.tools, c.finish
 	}
-	for _, c := range s.choices {
-		a.Generated = append(a.Generated, c.reasoning.String(), c.content.String())
+	for i, c := range s.choices {
+		if i == 0 {
+			a.Generated = append(a.Generated, a.Reasoning, a.Text)
+		} else {
+			a.Generated = append(a.Generated, string(c.reasoning), string(c.content))
+		}
 		for _, t := range c.tools {
 			a.Generated = append(a.Generated, t.Arguments)
 		}

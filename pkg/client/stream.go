@@ -3,24 +3,17 @@ package client
 import (
 	"errors"
 	"io"
-	"slices"
 	"time"
 
 	"example.com/tokpace/pkg/api"
 	"example.com/tokpace/pkg/sse"
 )
 
-// A track is the output events of one choice: when the last one came, and the
-// gaps between them.
-type track struct {
-	choice int
-	last   time.Duration
-	gaps   []time.Duration
-}
-
 // readStream reads an event stream to its end.
 func (x *exchange) readStream(body *arrivals) *api.Failure {
 	st := api.NewStream(x.req.API)
+	defer st.Release()
+	st.DiscardText = x.c.DiscardText && x.c.CountTokens == nil
 	f := x.readEvents(body, st)
 	answer := st.Answer()
 	x.ex.take(answer, x.req)
@@ -38,24 +31,25 @@ func (x *exchange) readStream(body *arrivals) *api.Failure {
 // readEvents takes the times of a stream's events.
 func (x *exchange) readEvents(body *arrivals, st *api.Stream) *api.Failure {
 	body.limit = x.c.maxBody()
+	rec := newRecorder()
+	defer rec.release()
 	events := sse.NewReader(body, body.stamp)
-	events.MaxEvent = x.c.MaxEvent
+	defer events.Release()
+	events.MaxEvent, events.Buffer = x.c.MaxEvent, rec.buffer[:]
 	var (
-		tracks   []track
 		last     time.Duration
 		lastRead int
 		inRead   int
 		inBand   *api.Failure
 	)
 	for {
-		ev, err := events.Next()
+		ev, out, f, err := st.Next(events)
 		if err == io.EOF {
 			break
 		}
 		if err != nil {
 			return x.streamFailure(err, inBand)
 		}
-		out, f := st.Event(ev.Data, ev.Type)
 		switch {
 		case f != nil && f.Class == api.Malformed && ev.Unterminated:
 			return &api.Failure{Class: api.Truncated, Message: "the stream ended inside an event: " + api.Snippet(ev.Data)}
@@ -77,14 +71,15 @@ func (x *exchange) readEvents(body *arrivals, st *api.Stream) *api.Failure {
 		}
 		last = ev.At
 		for _, choice := range out.Choices {
-			tracks = mark(tracks, choice, ev.At)
+			rec.note(choice, ev.At, out.Events)
 		}
 		if read := body.how().Total; read != lastRead {
 			lastRead, inRead = read, 0
 		}
-		if inRead++; inRead == 2 {
+		if inRead < 2 && inRead+out.Events >= 2 {
 			x.ex.MergedReads++
 		}
+		inRead += out.Events
 	}
 	if inBand != nil {
 		return inBand
@@ -95,9 +90,7 @@ func (x *exchange) readEvents(body *arrivals, st *api.Stream) *api.Failure {
 	x.ex.BodyComplete = api.Some(body.at)
 	if st.Outputs() > 0 {
 		x.ex.E2E = api.Some(last)
-		for _, t := range tracks {
-			x.ex.ITL = append(x.ex.ITL, t.gaps...)
-		}
+		x.ex.ITL = rec.gaps()
 	}
 	return nil
 }
@@ -113,18 +106,6 @@ func (x *exchange) streamFailure(err error, inBand *api.Failure) *api.Failure {
 		return &api.Failure{Class: api.Malformed, Message: limit.Error()}
 	}
 	return x.bodyFailure(err)
-}
-
-// mark notes an output event of a choice; tracks are in the order of choices.
-func mark(tracks []track, choice int, at time.Duration) []track {
-	i, found := slices.BinarySearchFunc(tracks, choice, func(t track, choice int) int { return t.choice - choice })
-	if !found {
-		return slices.Insert(tracks, i, track{choice: choice, last: at})
-	}
-	t := &tracks[i]
-	t.gaps = append(t.gaps, at-t.last)
-	t.last = at
-	return tracks
 }
 
 // tpot is (E2E − TTFT) / (output − tokens in the first output event), the

@@ -205,6 +205,18 @@ func (r *Reader) Ahead() []byte {
 	return ahead[:min(len(ahead), r.limit())]
 }
 
+// More reads once more from the source, behind what is ahead. It reports whether there
+// may be more ahead now: not at the end of the stream, nor when as many bytes are
+// ahead as an event may have.
+func (r *Reader) More() bool {
+	if r.err != nil || len(r.Ahead()) >= r.limit() {
+		return false
+	}
+	r.raw = nil
+	r.fill()
+	return true
+}
+
 // Skip takes the first n bytes of Ahead, which must be whole events and are known to
 // the caller. The event returned says when the last of them ended; it has no Data.
 func (r *Reader) Skip(n int) Event {
