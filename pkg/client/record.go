@@ -10,88 +10,105 @@ import (
 // stream to the next: while events come, nothing is allocated for them.
 type recorder struct {
 	tracks []track           // in the order of choices
-	now    int               // the track of the last event
-	spare  [][]time.Duration // memory for gaps
+	now    *track            // that of the last event
+	spare  [][]time.Duration // memory for stamps
 
 	// buffer is the stream's until a read fills it.
 	buffer [1 << 10]byte
 }
 
-// A track is the output events of one choice: when the last one came, and the gaps
-// between them.
+// A track is the output events of one choice: the first n of stamps.
 type track struct {
 	choice int
-	last   time.Duration
-	gaps   []time.Duration
+	n      int
+	stamps []time.Duration
 }
 
-var recorders = sync.Pool{New: func() any { return new(recorder) }}
+// none is the track of the last event when there was none.
+var none = track{choice: -1}
+
+var recorders = sync.Pool{New: func() any { return &recorder{now: &none} }}
 
 func newRecorder() *recorder { return recorders.Get().(*recorder) }
 
-// maxGaps is the longest track whose memory is kept.
-const maxGaps = 1 << 16
+const (
+	// minStamps is the room of a new track, in events.
+	minStamps = 64
+	// maxStamps is the longest track whose memory is kept.
+	maxStamps = 1 << 16
+)
 
 // release makes the recorder ready for another stream.
 func (r *recorder) release() {
 	for _, t := range r.tracks {
-		if 0 < cap(t.gaps) && cap(t.gaps) <= maxGaps {
-			r.spare = append(r.spare, t.gaps[:0])
+		if len(t.stamps) <= maxStamps {
+			r.spare = append(r.spare, t.stamps)
 		}
 	}
 	clear(r.tracks)
-	r.tracks, r.now = r.tracks[:0], 0
+	r.tracks, r.now = r.tracks[:0], &none
 	recorders.Put(r)
 }
 
-// note takes output events of a choice that came at the same time.
-func (r *recorder) note(choice int, at time.Duration, events int) {
-	if r.now >= len(r.tracks) || r.tracks[r.now].choice != choice {
-		if !r.find(choice) {
-			r.tracks[r.now].last = at
-			events-- // there is no gap before the first
-		}
+// again takes one more event of the choice that had the last one, if there is room. It
+// is all that most events need, and small enough to be inlined; add does the rest.
+func (r *recorder) again(choice int, at time.Duration) bool {
+	t := r.now
+	if t.choice != choice || t.n >= len(t.stamps) {
+		return false
 	}
-	t := &r.tracks[r.now]
-	if events > 0 {
-		t.gaps = append(t.gaps, at-t.last)
-		t.last = at
-	}
-	if more := events - 1; more > 0 {
-		n := len(t.gaps)
-		t.gaps = slices.Grow(t.gaps, more)[:n+more]
-		clear(t.gaps[n:])
-	}
+	t.stamps[t.n] = at
+	t.n++
+	return true
 }
 
-// find makes a choice's track the current one, and reports whether there was one.
-func (r *recorder) find(choice int) bool {
+// add takes output events of a choice that came at the same time.
+func (r *recorder) add(choice int, at time.Duration, events int) {
+	if r.now.choice != choice {
+		r.find(choice)
+	}
+	t := r.now
+	if need := t.n + events; need > len(t.stamps) {
+		t.stamps = slices.Grow(t.stamps, need-len(t.stamps))
+		t.stamps = t.stamps[:cap(t.stamps)]
+	}
+	for i := range events {
+		t.stamps[t.n+i] = at
+	}
+	t.n += events
+}
+
+// find makes a choice's track the current one.
+func (r *recorder) find(choice int) {
 	i, found := slices.BinarySearchFunc(r.tracks, choice, func(t track, choice int) int { return t.choice - choice })
-	r.now = i
-	if found {
-		return true
+	if !found {
+		t := track{choice: choice}
+		if n := len(r.spare); n > 0 {
+			t.stamps = r.spare[n-1]
+			r.spare = r.spare[:n-1]
+		} else {
+			t.stamps = make([]time.Duration, minStamps)
+		}
+		r.tracks = slices.Insert(r.tracks, i, t)
 	}
-	t := track{choice: choice}
-	if n := len(r.spare); n > 0 {
-		t.gaps = r.spare[n-1]
-		r.spare = r.spare[:n-1]
-	}
-	r.tracks = slices.Insert(r.tracks, i, t)
-	return false
+	r.now = &r.tracks[i]
 }
 
-// gaps are those of all choices, one choice after another; nil if there are none.
+// gaps are those between neighbouring events of one choice, one choice after another;
+// nil if there are none.
 func (r *recorder) gaps() (all []time.Duration) {
 	n := 0
 	for _, t := range r.tracks {
-		n += len(t.gaps)
+		n += t.n - 1
 	}
 	if n == 0 {
 		return nil
 	}
 	all = make([]time.Duration, 0, n)
 	for _, t := range r.tracks {
-		all = append(all, t.gaps...)
+		for i := 1; i < t.n; i++ {
+			all = append(all, t.stamps[i]-t.stamps[i-1])
+		}
 	}
 	return all
 }

@@ -71,7 +71,9 @@ func (x *exchange) readEvents(body *arrivals, st *api.Stream) *api.Failure {
 		}
 		last = ev.At
 		for _, choice := range out.Choices {
-			rec.note(choice, ev.At, out.Events)
+			if out.Events > 1 || !rec.again(choice, ev.At) {
+				rec.add(choice, ev.At, out.Events)
+			}
 		}
 		if read := body.how().Total; read != lastRead {
 			lastRead, inRead = read, 0
