@@ -18,6 +18,8 @@ type texts struct {
 	any                         bool // there is a choice
 	text, content               span // the answer is the one and then the other
 	reasoningContent, reasoning span
+	usage                       counts
+	hasUsage                    bool
 }
 
 // fields are the known keys that an object was seen to have, each a bit.
@@ -41,27 +43,28 @@ func other(key []byte, known ...string) bool {
 	return true
 }
 
-// walkEvent finds the texts of an event that holds at most one choice, and neither a
-// usage, an error, a tool call nor a finish reason. All others have to be decoded.
-func walkEvent(data []byte) (t texts, ok bool) {
+// walkEvent finds the texts and the usage of an event that holds at most one choice,
+// and neither an error, a tool call nor a finish reason. All others have to be decoded.
+func walkEvent(data []byte, t *texts) bool {
 	w := &walker{b: data}
 	if !w.take('{') {
-		return t, false
+		return false
 	}
 	var seen fields
 	for first := true; ; first = false {
 		key, more, ok := w.key(first)
 		if !ok {
-			return t, false
+			return false
 		}
 		if !more {
-			return t, w.end()
+			return w.end()
 		}
 		switch string(key) {
 		case "choices":
-			ok = seen.first(1) && (w.null() || w.choices(&t))
+			ok = seen.first(1) && (w.null() || w.choices(t))
 		case "usage":
-			ok = seen.first(2) && w.null()
+			ok = seen.first(2) && w.usage(&t.usage)
+			t.hasUsage = t.usage != counts{}
 		case "error":
 			ok = seen.first(4) && w.null()
 		case "object":
@@ -72,7 +75,7 @@ func walkEvent(data []byte) (t texts, ok bool) {
 			ok = other(key, "choices", "usage", "error", "object") && w.value(0)
 		}
 		if !ok {
-			return t, false
+			return false
 		}
 	}
 }
@@ -176,17 +179,18 @@ func (w *walker) index(n *int) bool {
 }
 
 // walk takes an event, if that can be done without decoding it.
-func (s *Stream) walk(data []byte) (t texts, ok bool) {
-	if t, ok = walkEvent(data); !ok {
-		return t, false
+func (s *Stream) walk(data []byte, t *texts) bool {
+	if !walkEvent(data, t) {
+		return false
 	}
 	s.out = Output{Choices: s.out.Choices[:0]}
 	if !t.any {
-		return t, true
+		s.usage.add(t.usage, false)
+		return true
 	}
 	c, f := s.choice(t.index)
 	if f != nil {
-		return t, false
+		return false
 	}
 	reasoning := t.reasoningContent
 	if reasoning.empty() {
@@ -197,11 +201,15 @@ func (s *Stream) walk(data []byte) (t texts, ok bool) {
 		c.content = appendSpan(c.content, data, t.content)
 		c.reasoning = appendSpan(c.reasoning, data, reasoning)
 	}
+	s.usage.add(t.usage, false)
 	answer := !t.text.empty() || !t.content.empty()
 	if answer || !reasoning.empty() {
+		if s.outputs == 0 && t.usage.Output.V > 0 {
+			s.first = t.usage.Output
+		}
 		s.brought(t.index, answer, 1)
 	}
-	return t, true
+	return true
 }
 
 func appendSpan(dst, data []byte, s span) []byte {
@@ -256,7 +264,7 @@ func (s *Stream) Next(r *sse.Reader) (sse.Event, Output, *Failure, error) {
 
 // learn keeps an event as a template if it can be one. at is where data, over which
 // the walk went, begins in raw.
-func (s *Stream) learn(raw []byte, at int, t texts) {
+func (s *Stream) learn(raw []byte, at int, t *texts) {
 	all := [...]span{t.text, t.content, t.reasoningContent, t.reasoning}
 	one := -1
 	for i, s := range all {
@@ -268,7 +276,7 @@ func (s *Stream) learn(raw []byte, at int, t texts) {
 			one = i
 		}
 	}
-	if one < 0 || len(raw) > maxTemplate {
+	if one < 0 || t.hasUsage || len(raw) > maxTemplate {
 		return
 	}
 	c, f := s.choice(t.index)

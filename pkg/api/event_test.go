@@ -131,6 +131,11 @@ var oddEvents = []string{
 	`{"x":[1,],"choices":[{"text":"a"}]}`, `{"x":tru,"choices":[{"text":"a"}]}`, `{"x":+1,"choices":[{"text":"a"}]}`, `{"x":1.,"choices":[{"text":"a"}]}`, `{"x":.5,"choices":[{"text":"a"}]}`, `{"x":1e,"choices":[{"text":"a"}]}`, `{"x":-,"choices":[{"text":"a"}]}`,
 	`{"choices":[{"text":"a"}]}}`, `{"choices":[{"text":"a"}]} x`, `{"choices":[{"text":"a"}]`, `{"choices":[{"text":"a"`, `{"choices":[{"text":"a`, ` {"choices" : [ { "text" : "a" } ] } `,
 	"\u00a0" + `{"choices":[{"text":"a"}]}` + "\u2003", `{"choices":[{"text":"a"}]}` + "\v", `{,"choices":[{"text":"a"}]}`, `{"choices":[{"text":"a"},]}`, `{"choices" "a"}`,
+	`{"choices":[{"text":"a"}],"usage":{"prompt_tokens":7,"completion_tokens":1,"total_tokens":8,"prompt_tokens_details":{"cached_tokens":1,"image_tokens":2,"audio_tokens":0},"completion_tokens_details":{"reasoning_tokens":1,"x":[]}}}`,
+	`{"choices":[],"usage":{"prompt_tokens":7,"prompt_tokens":8}}`, `{"choices":[],"usage":{"prompt_tokens":7.0,"completion_tokens":1e1}}`, `{"choices":[],"usage":{"prompt_tokens":-1}}`, `{"choices":[],"usage":{"prompt_tokens":-0}}`,
+	`{"choices":[],"usage":{"Prompt_Tokens":7,"prompt\u005ftokens":9,"completion_tokens":null}}`, `{"choices":[],"usage":{"prompt_tokens":"7"}}`, `{"choices":[],"usage":[]}`, `{"choices":[],"usage":{}}`, `{"choices":[],"usage":7}`,
+	`{"choices":[],"usage":{"prompt_tokens":7,"prompt_tokens_details":[],"completion_tokens_details":null}}`, `{"choices":[],"usage":{"prompt_tokens_details":{"cached_tokens":1,"cached_tokens":2}}}`, `{"choices":[],"usage":{"prompt_tokens_details":{"reasoning_tokens":1}}}`,
+	`{"choices":[],"usage":{"prompt_tokens":9223372036854775807}}`, `{"choices":[],"usage":{"prompt_tokens":999999999999999999}}`, `{"choices":[],"usage":{"prompt_tokens":01}}`, `{"choices":[{"text":"a"}],"usage":{"completion_tokens":0}}`,
 	`{"choices":[{"text":"a","logprobs":{"tokens":["a"],"top_logprobs":[{"a":-0.1}]}}]}`,
 }
 

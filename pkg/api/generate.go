@@ -201,10 +201,11 @@ func (s *Stream) event(data []byte, typ string, r *sse.Reader) (Output, *Failure
 		s.terminal = true
 		return Output{}, nil
 	}
-	if t, ok := s.walk(data); ok {
+	var t texts
+	if s.walk(data, &t) {
 		if r != nil && t.any {
 			if raw, at := r.Raw(); raw != nil {
-				s.learn(raw, at+cap(whole)-cap(data), t)
+				s.learn(raw, at+cap(whole)-cap(data), &t)
 			}
 		}
 		return s.out, nil

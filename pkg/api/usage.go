@@ -67,10 +67,9 @@ func (u *Usage) read(raw json.RawMessage, totalIsInput bool) *Failure {
 		return malformed("usage is not an object: %s", Snippet(raw))
 	}
 	var (
-		now   Usage
-		total Opt[int64]
-		in    = o.object("prompt_tokens_details")
-		out   = o.object("completion_tokens_details")
+		now counts
+		in  = o.object("prompt_tokens_details")
+		out = o.object("completion_tokens_details")
 	)
 	for _, c := range []struct {
 		from object
@@ -79,7 +78,7 @@ func (u *Usage) read(raw json.RawMessage, totalIsInput bool) *Failure {
 	}{
 		{o, "prompt_tokens", &now.Input},
 		{o, "completion_tokens", &now.Output},
-		{o, "total_tokens", &total},
+		{o, "total_tokens", &now.total},
 		{in, "cached_tokens", &now.Cached},
 		{in, "image_tokens", &now.Image},
 		{in, "audio_tokens", &now.Audio},
@@ -90,8 +89,20 @@ func (u *Usage) read(raw json.RawMessage, totalIsInput bool) *Failure {
 			return f
 		}
 	}
-	if totalIsInput && total.V > 0 && now.Input.V == 0 && now.Output.V == 0 {
-		now.Input = total
+	u.add(now, totalIsInput)
+	return nil
+}
+
+// counts are what one usage object said.
+type counts struct {
+	Usage
+	total Opt[int64]
+}
+
+// add takes what a usage object said.
+func (u *Usage) add(now counts, totalIsInput bool) {
+	if totalIsInput && now.total.V > 0 && now.Input.V == 0 && now.Output.V == 0 {
+		now.Input = now.total
 	}
 	if totalIsInput && now.Output.V == 0 {
 		now.Output = Opt[int64]{} // no output was asked for, so 0 says nothing
@@ -102,7 +113,92 @@ func (u *Usage) read(raw json.RawMessage, totalIsInput bool) *Failure {
 	set(&u.Image, now.Image)
 	set(&u.Audio, now.Audio)
 	set(&u.Reasoning, now.Reasoning)
-	return nil
+}
+
+// usage takes a usage object or null, if its counts are plain numbers. All others
+// have to be decoded.
+func (w *walker) usage(u *counts) bool {
+	if w.null() {
+		return true
+	}
+	if !w.take('{') {
+		return false
+	}
+	var seen fields
+	for first := true; ; first = false {
+		key, more, ok := w.key(first)
+		if !ok || !more {
+			return ok
+		}
+		switch string(key) {
+		case "prompt_tokens":
+			ok = seen.first(1) && w.count(&u.Input)
+		case "completion_tokens":
+			ok = seen.first(2) && w.count(&u.Output)
+		case "total_tokens":
+			ok = seen.first(4) && w.count(&u.total)
+		case "prompt_tokens_details":
+			ok = seen.first(8) && w.usageDetails(&u.Usage, true)
+		case "completion_tokens_details":
+			ok = seen.first(16) && w.usageDetails(&u.Usage, false)
+		default:
+			ok = w.value(0)
+		}
+		if !ok {
+			return false
+		}
+	}
+}
+
+// usageDetails takes what is said of the parts of the input or of the output.
+func (w *walker) usageDetails(u *Usage, input bool) bool {
+	if w.null() {
+		return true
+	}
+	if !w.take('{') {
+		return false
+	}
+	var seen fields
+	for first := true; ; first = false {
+		key, more, ok := w.key(first)
+		if !ok || !more {
+			return ok
+		}
+		switch name := string(key); {
+		case input && name == "cached_tokens":
+			ok = seen.first(1) && w.count(&u.Cached)
+		case input && name == "image_tokens":
+			ok = seen.first(2) && w.count(&u.Image)
+		case input && name == "audio_tokens":
+			ok = seen.first(4) && w.count(&u.Audio)
+		case !input && name == "reasoning_tokens":
+			ok = seen.first(8) && w.count(&u.Reasoning)
+		default:
+			ok = w.value(0)
+		}
+		if !ok {
+			return false
+		}
+	}
+}
+
+// count takes a count without sign, point or exponent, or null.
+func (w *walker) count(to *Opt[int64]) bool {
+	if w.null() {
+		return true
+	}
+	begin := w.i
+	if !w.number() || w.i-begin > 18 {
+		return false
+	}
+	*to = Some[int64](0)
+	for _, c := range w.b[begin:w.i] {
+		if !isDigit(c) {
+			return false
+		}
+		to.V = to.V*10 + int64(c-'0')
+	}
+	return true
 }
 
 // set keeps what is known: a running total does not fall back to 0, so a 0

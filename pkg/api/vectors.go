@@ -51,6 +51,14 @@ func newVectors(a *API, model string, input []string, encoding, dtype string) (*
 // vectorAnswer reads a JSON answer of embeddings or pooling. The numbers are
 // checked and counted, not kept.
 func vectorAnswer(body []byte, dtype string) (Answer, *Failure) {
+	if a, ok := walkVectors(body, dtype); ok {
+		return a, nil
+	}
+	return decodeVectors(body, dtype)
+}
+
+// decodeVectors is vectorAnswer by decoding everything.
+func decodeVectors(body []byte, dtype string) (Answer, *Failure) {
 	var answer struct {
 		errorFields
 		Data []struct {

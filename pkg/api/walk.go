@@ -218,16 +218,20 @@ const (
 func digits(b []byte) int {
 	i := 0
 	for ; len(b)-i >= 8; i += 8 {
-		x := binary.LittleEndian.Uint64(b[i:])
-		// 0x30 to 0x39 have the upper half 3, also when 6 is added.
-		if m := (x & (x + ones*6) & (ones * 0xf0)) ^ ones*0x30; m != 0 {
-			return i + bits.TrailingZeros64(m)/8
+		if n := digits8(binary.LittleEndian.Uint64(b[i:])); n < 8 {
+			return i + n
 		}
 	}
 	for i < len(b) && isDigit(b[i]) {
 		i++
 	}
 	return i
+}
+
+// digits8 is the number of digits that 8 bytes begin with.
+func digits8(x uint64) int {
+	// 0x30 to 0x39 have the upper half 3, also when 6 is added.
+	return bits.TrailingZeros64((x&(x+ones*6)&(ones*0xf0))^ones*0x30) / 8
 }
 
 // plainText is the number of bytes that b begins with and that stand for themselves

@@ -298,7 +298,7 @@ func (x *exchange) read(resp *http.Response, body *arrivals) *api.Failure {
 			return x.readStream(body)
 		}
 		x.ex.Warnings = append(x.ex.Warnings, "a stream was asked for, one JSON answer came")
-		return x.readPlain(body)
+		return x.readPlain(resp, body)
 	case media == "application/octet-stream" && x.req.API.HasVectors():
 		return x.readBinary(resp, body)
 	case api.IsBinary(x.req.Encoding) && !body.beginsWithJSON():
@@ -306,13 +306,16 @@ func (x *exchange) read(resp *http.Response, body *arrivals) *api.Failure {
 	case api.IsBinary(x.req.Encoding):
 		x.ex.Warnings = append(x.ex.Warnings, fmt.Sprintf("encoding_format %s was asked for, JSON came", x.req.Encoding))
 	}
-	return x.readPlain(body)
+	return x.readPlain(resp, body)
 }
 
-func (x *exchange) readPlain(body *arrivals) *api.Failure {
+func (x *exchange) readPlain(resp *http.Response, body *arrivals) *api.Failure {
 	buf := getBuffer()
 	defer putBuffer(buf)
 	body.limit = x.c.maxBody()
+	if n := resp.ContentLength; n > 0 {
+		buf.Grow(int(min(n, maxPooled/2)) + bytes.MinRead)
+	}
 	if _, err := buf.ReadFrom(body); err != nil {
 		return x.bodyFailure(err)
 	}
