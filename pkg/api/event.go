@@ -44,7 +44,7 @@ func other(key []byte, known ...string) bool {
 }
 
 // walkEvent finds the texts and the usage of an event that holds at most one choice,
-// and neither an error, a tool call nor a finish reason. All others have to be decoded.
+// and neither an error, a tool call, a finish reason nor metrics. All others have to be decoded.
 func walkEvent(data []byte, t *texts) bool {
 	w := &walker{b: data}
 	if !w.take('{') {
@@ -71,8 +71,10 @@ func walkEvent(data []byte, t *texts) bool {
 			w.space()
 			begin := w.i
 			ok = seen.first(8) && w.value(0) && string(data[begin:w.i]) != `"error"`
+		case "metrics":
+			ok = seen.first(16) && w.null()
 		default:
-			ok = other(key, "choices", "usage", "error", "object") && w.value(0)
+			ok = other(key, "choices", "usage", "error", "object", "metrics") && w.value(0)
 		}
 		if !ok {
 			return false

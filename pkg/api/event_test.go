@@ -95,6 +95,9 @@ func requireSameStream(t testing.TB, stream []byte, seed uint64, limit int) (rep
 
 // oddEvents are events that a reader of less than all of JSON could take for another.
 var oddEvents = []string{
+	`{"choices":[{"index":0,"delta":{"content":"a"}}],"metrics":null}`,
+	`{"choices":[{"index":0,"delta":{"content":"a"}}],"metrics":{"queue_time_ms":5}}`,
+	`{"choices":[{"index":0,"delta":{"content":"a"}}],"Metrics":{"queue_time_ms":5}}`,
 	`{"choices":[{"index":0,"delta":{"content":"a"},"Delta":{"content":"b"}}]}`,
 	`{"choices":[{"index":0,"delta":{"content":"a","content":"b"}}]}`,
 	`{"choices":[{"index":0,"delta":{"content":"a","CONTENT":"b"}}]}`,
