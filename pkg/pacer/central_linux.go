@@ -54,7 +54,7 @@ type clock struct {
 	offset int64    // the kernel's CLOCK_MONOTONIC at base, in nanoseconds
 	heap   waiters
 	next   time.Duration // when the timerfd may fire again
-	serves bool // the goroutine runs
+	serves bool          // the goroutine runs
 	serve  func()
 	read   [8]byte // what the timerfd says: how often it fired
 }
