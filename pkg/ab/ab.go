@@ -310,7 +310,7 @@ func (r *runner) compare(ctx context.Context) (*gate.Report, error) {
 			return nil, inputError("this module has no benchstat: go get -tool golang.org/x/perf/cmd/benchstat adds it")
 		}
 	}
-	if r.cfg.mode() == commits {
+	if r.cfg.mode() == commits && r.cfg.Benchstat == nil {
 		if r.cfg.Policy, err = withTrailers(ctx, src, r.cfg.Policy); err != nil {
 			return nil, err
 		}

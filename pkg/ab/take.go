@@ -161,13 +161,13 @@ func (t *taking) show(n, samples int) {
 		left := time.Duration(2*(pairs-n+1)-samples) * t.perPair / 2
 		return now().Add(left)
 	}
-	done := "done about " + end(t.next).Format(time.TimeOnly)
+	done := "done " + end(t.next).Format(time.TimeOnly)
 	if t.look > 0 {
 		latest := end(t.last)
 		if over := t.start.Add(t.cfg.Budget).Add(t.perPair); over.Before(latest) {
 			latest = over
 		}
-		done += ", at the latest " + latest.Format(time.TimeOnly)
+		done += ", latest " + latest.Format(time.TimeOnly)
 		text = append(text, fmt.Sprintf("look %d of %d", t.look, len(gate.Looks())))
 	}
 	if t.undecided > 0 {

@@ -267,7 +267,7 @@ func TestResume(t *testing.T) {
 	cfg.Resume = false
 
 	screen := interrupt("pair 4 of 10")
-	require.Regexp(t, `\r\x1b\[Kpair 1 of 10, look 1 of 4, done about [\d:]{8}, at the latest [\d:]{8}\r`, screen.shown.String())
+	require.Regexp(t, `\r\x1b\[Kpair 1 of 10, look 1 of 4, done [\d:]{8}, latest [\d:]{8}\r`, screen.shown.String())
 	require.True(t, strings.HasSuffix(screen.shown.String(), "\r\x1b[K"), "the line stays")
 	require.NotContains(t, stderr.String(), "pair 1")
 	require.Equal(t, "old base", r.read("out/base.txt"))

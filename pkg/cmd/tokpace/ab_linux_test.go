@@ -89,7 +89,7 @@ func TestABInterrupted(t *testing.T) {
 		require.NoError(t, cmd.Start())
 		end(cmd, tc.signal, 3) // a trial and a pair
 		shown := screen()
-		require.Contains(t, shown, "\r\x1b[Kpair 1 of 10, look 1 of 4, done about ")
+		require.Contains(t, shown, "\r\x1b[Kpair 1 of 10, look 1 of 4, done ")
 		require.True(t, strings.HasSuffix(shown, "\r\x1b[K"), "%q", shown)
 		require.Empty(t, stdout.String())
 		require.NotContains(t, stderr.String(), "look")
