@@ -231,7 +231,7 @@ func digits(b []byte) int {
 // digits8 is the number of digits that 8 bytes begin with.
 func digits8(x uint64) int {
 	// 0x30 to 0x39 have the upper half 3, also when 6 is added.
-	return bits.TrailingZeros64((x&(x+ones*6)&(ones*0xf0))^ones*0x30) / 8
+	return bits.TrailingZeros64((x&(x+ones*6)&(ones*0xf0))^ones*0x30) >> 3
 }
 
 // plainText is the number of bytes that b begins with and that stand for themselves
@@ -245,7 +245,7 @@ func plainText(b []byte) int {
 		m |= (quote - ones) &^ quote
 		m |= (slash - ones) &^ slash
 		if m = (m | x) & highs; m != 0 {
-			return i + bits.TrailingZeros64(m)/8
+			return i + bits.TrailingZeros64(m)>>3
 		}
 	}
 	for i < len(b) && b[i] >= 0x20 && b[i] < utf8.RuneSelf && b[i] != '"' && b[i] != '\\' {

@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/base64"
 	"encoding/binary"
+	"math/bits"
 	"sync"
 )
 
@@ -135,11 +136,7 @@ func (w *walker) vector(dtype string) (dim int, ok bool) {
 // numbers takes the rest of a list of numbers that is not empty, and counts them.
 func (w *walker) numbers() (n int, ok bool) {
 	for {
-		if i := shortNumber(w.b, w.i); i > 0 && w.b[i] == ',' {
-			w.i = i + 1
-			n++
-			continue
-		}
+		n += w.shortNumbers()
 		w.space()
 		if !w.number() {
 			return 0, false
@@ -158,24 +155,37 @@ func (w *walker) numbers() (n int, ok bool) {
 	}
 }
 
-// shortNumber is where a number of the usual form ends that begins at b[i]: a sign
-// perhaps, a digit, a point, one to seven digits. It is 0 for all others, and near the
-// end of b.
-func shortNumber(b []byte, i int) int {
-	if len(b)-i < len("-0.")+8 {
-		return 0
+// shortNumbers takes numbers of the usual form, each with the comma behind it: a sign
+// perhaps, a digit, a point, up to twelve digits. Nobody can predict how long each of
+// them is, so no branch depends on it, and the next one begins where the comma is found,
+// whatever checking this one still has to do.
+func (w *walker) shortNumbers() (n int) {
+	const window = 24
+	b, i := w.b, w.i
+	for len(b)-i >= window {
+		p := b[i : i+window : i+window]
+		head := binary.LittleEndian.Uint64(p)
+		comma := where(head^ones*',', binary.LittleEndian.Uint64(p[8:])^ones*',')
+		sign := (uint32(byte(head)^'-') - 1) >> 31 // 1 if there is one
+		q := p[sign : sign+18]
+		first, second := digits8(binary.LittleEndian.Uint64(q[2:])), digits8(binary.LittleEndian.Uint64(q[10:]))
+		digits := first + second&-(first>>3) // the second only behind a full first
+		head >>= sign * 8
+		if byte(head)-'0' > 9 || byte(head>>8) != '.' || digits == 0 || int(sign)+2+digits != comma {
+			break
+		}
+		i += comma + 1
+		n++
 	}
-	if b[i] == '-' {
-		i++
-	}
-	if !isDigit(b[i]) || b[i+1] != '.' {
-		return 0
-	}
-	n := digits8(binary.LittleEndian.Uint64(b[i+2:]))
-	if n == 0 || n == 8 {
-		return 0
-	}
-	return i + 2 + n
+	w.i = i
+	return n
+}
+
+// where is the first byte that is 0 of the sixteen of two words, 16 if there is none.
+func where(first, second uint64) int {
+	a := bits.TrailingZeros64((first-ones)&^first&highs) >> 3
+	b := bits.TrailingZeros64((second-ones)&^second&highs) >> 3
+	return a + b&-(a>>3)
 }
 
 var decoded = sync.Pool{New: func() any { return new([]byte) }}
