@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -109,6 +110,16 @@ func tokenChunk(n int64) string {
 	return fmt.Sprintf("%x\r\n%s\r\n", len(event), event)
 }
 
+// stampedChunk writes digits of n into a token's chunk, and returns it. It is what a
+// server does between looking at the clock and writing, and takes no time to speak of.
+func stampedChunk(chunk []byte, digits int, n int64) []byte {
+	for i := 19; i >= 0; i-- {
+		chunk[digits+i] = '0' + byte(n%10)
+		n /= 10
+	}
+	return chunk
+}
+
 // lastChunks end a stream: finish reason, usage, mark and end of body.
 func lastChunks(tokens int) string {
 	var b strings.Builder
@@ -126,7 +137,15 @@ func lastChunks(tokens int) string {
 // tokens and what they said.
 type streamer func(t testing.TB, tokens int) (at []time.Time, text string)
 
-func ours(c *client.Client) streamer {
+// selfKnowledge sums up what exchanges say of how they were read.
+type selfKnowledge struct{ reads, stamped, merged atomic.Int64 }
+
+func (k *selfKnowledge) String() string {
+	share := func(n *atomic.Int64) float64 { return 100 * float64(n.Load()) / float64(max(1, k.reads.Load())) }
+	return fmt.Sprintf("%.2f %% of the reads with the kernel's stamp, %.2f %% with more than one event", share(&k.stamped), share(&k.merged))
+}
+
+func ours(c *client.Client, k *selfKnowledge) streamer {
 	req, err := api.NewChat("m", []api.Message{{Role: "user", Content: "hi"}}, api.Generation{MaxTokens: perfTokens, Stream: true})
 	if err != nil {
 		panic(err)
@@ -137,6 +156,9 @@ func ours(c *client.Client) streamer {
 			t.Errorf("%+v", ex)
 			return nil, ""
 		}
+		k.reads.Add(int64(ex.Reads))
+		k.stamped.Add(int64(ex.KernelStamps))
+		k.merged.Add(int64(ex.MergedReads))
 		if c.DiscardText {
 			return nil, ""
 		}
@@ -296,7 +318,7 @@ func TestPerfStreamEvents(t *testing.T) {
 		})
 		c := &client.Client{BaseURL: url, DiscardText: true, Transport: &h1.Transport{TLS: clientTLS}}
 		plain := stdlib(workers, clientTLS)
-		a, b := ours(c), theirs(plain, url, false)
+		a, b := ours(c, &selfKnowledge{}), theirs(plain, url, false)
 		compare(row, "events/s", workers, perfTokens, func() { a(t, perfTokens) }, func() { b(t, perfTokens) })
 		c.CloseIdleConnections()
 		plain.CloseIdleConnections()
@@ -320,10 +342,12 @@ func TestPerfStreamLag(t *testing.T) {
 	base := time.Now()
 	url := rawServer(t, nil, func(w io.Writer) {
 		start := time.Now()
+		chunk := []byte(tokenChunk(0))
+		digits := bytes.Index(chunk, []byte(`"content":"`)) + len(`"content":"`)
 		_, _ = io.WriteString(w, streamHeader)
 		for i := range tokens {
 			time.Sleep(time.Until(start.Add(20*time.Millisecond + time.Duration(i)*5*time.Millisecond)))
-			if _, err := io.WriteString(w, tokenChunk(int64(time.Since(base)))); err != nil {
+			if _, err := w.Write(stampedChunk(chunk, digits, int64(time.Since(base)))); err != nil {
 				return
 			}
 		}
@@ -332,6 +356,7 @@ func TestPerfStreamLag(t *testing.T) {
 	for _, streams := range []int{64, 512} {
 		c := &client.Client{BaseURL: url}
 		plain := stdlib(streams, nil)
+		var known selfKnowledge
 		measure := func(s streamer) (lag, itl []float64) {
 			var (
 				mu sync.Mutex
@@ -363,7 +388,7 @@ func TestPerfStreamLag(t *testing.T) {
 		}
 		var lag50, lag99, itl50, itl99, theirs50, theirs99, ratio []float64
 		for round := range perfRounds + 1 {
-			lag, itl := measure(ours(c))
+			lag, itl := measure(ours(c, &known))
 			other, _ := measure(theirs(plain, url, true))
 			if round == 0 || t.Failed() {
 				continue // connections are made
@@ -382,6 +407,7 @@ func TestPerfStreamLag(t *testing.T) {
 		row := fmt.Sprintf("%d streams x 200 tok/s, ", streams)
 		fmt.Printf("perf: %sp99 lag, net/http + encoding/json to ours: ratio %v, ours %v us, theirs %v us\n", row, spreadOf(ratio), spreadOf(lag99), spreadOf(theirs99))
 		fmt.Printf("perf: %slag p50: ours %v us, theirs %v us\n", row, spreadOf(lag50), spreadOf(theirs50))
+		fmt.Printf("perf: %sours: %v\n", row, &known)
 		fmt.Printf("perf: %sITL error: p50 %v us, p99 %v us\n", row, spreadOf(itl50), spreadOf(itl99))
 	}
 }

@@ -23,7 +23,6 @@ type arrivals struct {
 	// What beginsWithJSON took is handed out by the next reads, with the
 	// stamp and the error it came with.
 	held   []byte
-	held1  [512]byte
 	err    error
 	peeked bool
 }
@@ -91,7 +90,7 @@ func (a *arrivals) stamp() time.Duration { return a.at }
 func (a *arrivals) beginsWithJSON() bool {
 	if !a.peeked {
 		a.peeked = true
-		buf := a.held1[:0]
+		buf := make([]byte, 0, 512)
 		for a.err == nil && len(buf) < cap(buf) && len(bytes.TrimLeft(buf, jsonLead)) == 0 {
 			var n int
 			n, a.err = a.read(buf[len(buf):cap(buf)])

@@ -74,7 +74,20 @@ type Client struct {
 	transport http.RoundTripper
 	fresh     roundTrip // on a new connection
 	secrets   api.Secrets
+
+	mu       sync.Mutex
+	prepared map[preparedKey]*http.Request
 }
+
+// A preparedKey is what requests without a header of their own differ in, apart from
+// their body.
+type preparedKey struct {
+	target string
+	stream bool
+}
+
+// maxPrepared bounds the memory for requests that each go somewhere else.
+const maxPrepared = 64
 
 type roundTrip func(*http.Request) (*http.Response, error)
 
@@ -87,9 +100,9 @@ var errTimeout = errors.New("request timeout")
 func (c *Client) Do(ctx context.Context, req *api.Request) *Exchange {
 	c.once.Do(c.init)
 	ex := &Exchange{Schema: Schema, API: req.API.Name, Stream: req.Stream}
-	target, err := api.JoinURL(c.BaseURL, req.Target())
+	hr, err := c.prepare(req)
 	if err != nil {
-		ex.fail(&api.Failure{Class: api.Connect, Message: err.Error()})
+		ex.fail(&api.Failure{Class: api.Connect, Message: c.secrets.Redact(err.Error())})
 		return ex
 	}
 	timeout := c.Timeout
@@ -98,7 +111,7 @@ func (c *Client) Do(ctx context.Context, req *api.Request) *Exchange {
 	}
 	run, cancel := context.WithTimeoutCause(ctx, timeout, errTimeout)
 	defer cancel()
-	x := &exchange{c: c, ex: ex, req: req, url: target, parent: ctx, ctx: run}
+	x := &exchange{c: c, ex: ex, req: req, hr: hr, parent: ctx, ctx: run}
 	if f := x.do(); f != nil {
 		f.Message = c.secrets.Redact(f.Message)
 		ex.fail(f)
@@ -150,7 +163,7 @@ type exchange struct {
 	c      *Client
 	ex     *Exchange
 	req    *api.Request
-	url    string
+	hr     *http.Request // without context and body
 	parent context.Context
 	ctx    context.Context
 
@@ -223,23 +236,52 @@ func (x *exchange) do() *api.Failure {
 
 func (x *exchange) roundTrip(send roundTrip) (*http.Response, error) {
 	x.trace = &trace{}
-	ctx := httptrace.WithClientTrace(x.ctx, x.trace.hooks())
-	hr, err := http.NewRequestWithContext(ctx, http.MethodPost, x.url, bytes.NewReader(x.req.Body))
-	if err != nil {
-		return nil, err
+	hr := x.hr.WithContext(httptrace.WithClientTrace(x.ctx, x.trace.hooks()))
+	// There is no GetBody: net/http must not send a request again by itself, since it
+	// would not be seen.
+	hr.Body, hr.ContentLength = http.NoBody, int64(len(x.req.Body))
+	if hr.ContentLength > 0 {
+		hr.Body = io.NopCloser(bytes.NewReader(x.req.Body))
 	}
-	// net/http must not send a request again by itself: it would not be seen.
-	hr.GetBody = nil
-	hr.Header.Set("Content-Type", "application/json")
-	if x.req.Stream {
-		hr.Header.Set("Accept", "text/event-stream")
-	}
-	x.c.setHeader(hr, x.req.Header)
 	if x.start.IsZero() {
 		x.start = time.Now()
 		x.ex.Sent = x.start
 	}
 	return send(hr)
+}
+
+// prepare makes all of a request but its context and body, once for many: transports do
+// not change what they send.
+func (c *Client) prepare(req *api.Request) (*http.Request, error) {
+	key := preparedKey{req.Target(), req.Stream}
+	shared := len(req.Header) == 0
+	if shared {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if hr := c.prepared[key]; hr != nil {
+			return hr, nil
+		}
+	}
+	target, err := api.JoinURL(c.BaseURL, key.target)
+	if err != nil {
+		return nil, err
+	}
+	hr, err := http.NewRequest(http.MethodPost, target, nil)
+	if err != nil {
+		return nil, err
+	}
+	hr.Header.Set("Content-Type", "application/json")
+	if req.Stream {
+		hr.Header.Set("Accept", "text/event-stream")
+	}
+	c.setHeader(hr, req.Header)
+	if shared && len(c.prepared) < maxPrepared {
+		if c.prepared == nil {
+			c.prepared = map[preparedKey]*http.Request{}
+		}
+		c.prepared[key] = hr
+	}
+	return hr, nil
 }
 
 // setHeader adds what goes out with every request; more wins over the client's
