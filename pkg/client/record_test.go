@@ -8,6 +8,7 @@ import (
 )
 
 func TestRecorder(t *testing.T) {
+	noLeaks(t)
 	type event struct{ choice, ms, events int }
 	for name, c := range map[string]struct {
 		events []event
@@ -46,6 +47,7 @@ func TestRecorder(t *testing.T) {
 
 // Recording allocates nothing for an event. (A pool that was emptied costs some growth.)
 func TestRecorderAllocatesForNoEvent(t *testing.T) {
+	noLeaks(t)
 	const events = 1000
 	var gaps []time.Duration
 	one := func() {

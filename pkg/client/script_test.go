@@ -457,10 +457,7 @@ func completionRequest(t *testing.T) *api.Request {
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// noLeaks fails the test if a goroutine outlives it: each begins with it. Parallel
-// subtests have ended by the time it looks, and no other test has begun.
 func noLeaks(t *testing.T) {
 	t.Helper()
-	before := goleak.IgnoreCurrent()
-	t.Cleanup(func() { goleak.VerifyNone(t, before) })
+	client.NoLeaks(t)
 }
