@@ -8,9 +8,9 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
+	"example.com/tokpace/pkg/freelist"
 	"example.com/tokpace/pkg/pacer"
 )
 
@@ -21,8 +21,8 @@ const (
 )
 
 var (
-	bodies = sync.Pool{New: func() any { return new(bytes.Buffer) }}
-	blocks = sync.Pool{New: func() any { return new([sliceSize]byte) }}
+	bodies = freelist.List[*bytes.Buffer]{New: func() *bytes.Buffer { return new(bytes.Buffer) }}
+	blocks = freelist.List[*[sliceSize]byte]{New: func() *[sliceSize]byte { return new([sliceSize]byte) }}
 )
 
 // serve reads a request, plans it and writes the plan. It starts no goroutine.
@@ -35,7 +35,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		Method: r.Method, Path: r.URL.Path, Header: r.Header, stats: &s.stats,
 		Fake: strings.Join(r.Header.Values(PlanHeader), ";"), Fault: strings.Join(r.Header.Values(FaultHeader), ";"),
 	}
-	body := bodies.Get().(*bytes.Buffer)
+	body := bodies.Get()
 	body.Reset()
 	var err error
 	if r.Body != nil { // as it may be when a test calls the handler itself
@@ -202,7 +202,7 @@ func (o *writer) write(e *Event) error {
 	if e.Section == nil {
 		return o.writeData(e.Data)
 	}
-	buf := blocks.Get().(*[sliceSize]byte)
+	buf := blocks.Get()
 	defer blocks.Put(buf)
 	for off := int64(0); off < e.Section.Size(); {
 		if err := o.ctx.Err(); err != nil {

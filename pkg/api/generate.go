@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
-	"sync"
 
+	"example.com/tokpace/pkg/freelist"
 	"example.com/tokpace/pkg/sse"
 )
 
@@ -302,7 +302,7 @@ func (s *Stream) choice(index int) (*choiceState, *Failure) {
 	}
 	st := &choiceState{index: index}
 	if !s.DiscardText {
-		st.content, st.reasoning = *textBuffers.Get().(*[]byte), *textBuffers.Get().(*[]byte)
+		st.content, st.reasoning = *textBuffers.Get(), *textBuffers.Get()
 	}
 	s.choices = slices.Insert(s.choices, i, st)
 	return st, nil
@@ -349,7 +349,7 @@ func (s *Stream) End() *Failure {
 
 // textBuffers hold text while it grows: its growth would else be most of what is
 // allocated.
-var textBuffers = sync.Pool{New: func() any { return new([]byte) }}
+var textBuffers = freelist.List[*[]byte]{New: func() *[]byte { return new([]byte) }}
 
 // Release gives the stream's memory to others. Only Answer's results may be used
 // after it. It need not be called.

@@ -4,7 +4,8 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"math/bits"
-	"sync"
+
+	"example.com/tokpace/pkg/freelist"
 )
 
 // walkVectors reads an answer of vectors as vectorAnswer does, without decoding a
@@ -188,11 +189,11 @@ func where(first, second uint64) int {
 	return a + b&-(a>>3)
 }
 
-var decoded = sync.Pool{New: func() any { return new([]byte) }}
+var decoded = freelist.List[*[]byte]{New: func() *[]byte { return new([]byte) }}
 
 // base64Len is the number of bytes that a base64 text stands for, -1 if it is none.
 func base64Len(text []byte) int {
-	p := decoded.Get().(*[]byte)
+	p := decoded.Get()
 	defer decoded.Put(p)
 	if n := base64.StdEncoding.DecodedLen(len(text)); cap(*p) < n {
 		*p = make([]byte, n)

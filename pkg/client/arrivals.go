@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"sync"
 	"time"
 
+	"example.com/tokpace/pkg/freelist"
 	"example.com/tokpace/pkg/h1"
 )
 
@@ -107,14 +107,14 @@ const jsonLead = " \t\r\n\xef\xbb\xbf"
 // Buffers are pooled: their growth would otherwise be most of the allocated
 // bytes of a run, and none of it the server's.
 var (
-	buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
-	pieces  = sync.Pool{New: func() any { p := make([]byte, 64<<10); return &p }}
+	buffers = freelist.List[*bytes.Buffer]{New: func() *bytes.Buffer { return new(bytes.Buffer) }}
+	pieces  = freelist.List[*[]byte]{New: func() *[]byte { p := make([]byte, 64<<10); return &p }}
 )
 
 // maxPooled keeps one huge answer from holding its memory for the whole run.
 const maxPooled = 1 << 20
 
-func getBuffer() *bytes.Buffer { return buffers.Get().(*bytes.Buffer) }
+func getBuffer() *bytes.Buffer { return buffers.Get() }
 
 func putBuffer(b *bytes.Buffer) {
 	if b.Cap() <= maxPooled {
@@ -123,5 +123,5 @@ func putBuffer(b *bytes.Buffer) {
 	}
 }
 
-func getPiece() *[]byte  { return pieces.Get().(*[]byte) }
+func getPiece() *[]byte  { return pieces.Get() }
 func putPiece(p *[]byte) { pieces.Put(p) }

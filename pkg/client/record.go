@@ -2,8 +2,9 @@ package client
 
 import (
 	"slices"
-	"sync"
 	"time"
+
+	"example.com/tokpace/pkg/freelist"
 )
 
 // A recorder takes the times of a stream's output events. Its memory is kept from one
@@ -27,9 +28,9 @@ type track struct {
 // none is the track of the last event when there was none.
 var none = track{choice: -1}
 
-var recorders = sync.Pool{New: func() any { return &recorder{now: &none} }}
+var recorders = freelist.List[*recorder]{New: func() *recorder { return &recorder{now: &none} }}
 
-func newRecorder() *recorder { return recorders.Get().(*recorder) }
+func newRecorder() *recorder { return recorders.Get() }
 
 const (
 	// minStamps is the room of a new track, in events.

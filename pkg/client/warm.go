@@ -9,18 +9,22 @@ import (
 	"time"
 
 	"example.com/tokpace/pkg/api"
+	"example.com/tokpace/pkg/sse"
 )
 
 // warmTimeout bounds Warm when a server accepts fewer connections than asked.
 const warmTimeout = 10 * time.Second
 
-// Warm opens n connections and leaves them idle, so that the first exchanges of
-// a run do not count the making of connections. It sends n GET requests for
+// Warm opens n connections and leaves them idle, and makes the buffers for n
+// exchanges at once, so that the first exchanges of a run count the making of
+// neither. It sends n GET requests for
 // path, and holds each at its connection until all n have one; what the server
 // answers does not matter. A server that cannot be reached is no error here: the
 // exchanges will say so.
 func (c *Client) Warm(ctx context.Context, n int, path string) {
 	c.once.Do(c.init)
+	sse.Reserve(n)
+	recorders.Reserve(n)
 	url, err := api.JoinURL(c.BaseURL, path)
 	if err != nil {
 		return

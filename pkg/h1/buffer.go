@@ -1,6 +1,6 @@
 package h1
 
-import "sync"
+import "example.com/tokpace/pkg/freelist"
 
 // bufferSize is the size of a read buffer: enough for some sixty events of a
 // stream; larger ones only cost cache misses.
@@ -16,11 +16,11 @@ type buffer [bufferSize]byte
 type smallBuffer [4 << 10]byte
 
 var (
-	bufferPool = sync.Pool{New: func() any { return new(buffer) }}
-	smallPool  = sync.Pool{New: func() any { return new(smallBuffer) }}
+	bufferPool = freelist.List[*buffer]{New: func() *buffer { return new(buffer) }}
+	smallPool  = freelist.List[*smallBuffer]{New: func() *smallBuffer { return new(smallBuffer) }}
 )
 
-func getBuffer() *buffer { return bufferPool.Get().(*buffer) }
+func getBuffer() *buffer { return bufferPool.Get() }
 
 func putBuffer(b *buffer) {
 	if b != nil {
@@ -29,7 +29,7 @@ func putBuffer(b *buffer) {
 }
 
 // heads are buffers to compose requests in.
-var heads = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
+var heads = freelist.List[*[]byte]{New: func() *[]byte { b := make([]byte, 0, 4<<10); return &b }}
 
 // putHead gives a request's buffer back, unless it is so large that it would
 // only be held.
@@ -60,7 +60,7 @@ func (in *input) own(b *buffer, n int) {
 func (in *input) room() {
 	switch {
 	case in.b == nil:
-		in.small = smallPool.Get().(*smallBuffer)
+		in.small = smallPool.Get()
 		in.b = in.small[:]
 	case in.w < len(in.b):
 	case in.r > 0:

@@ -14,6 +14,8 @@ const warmers = 64
 // Warm opens connections to the host of a URL until n are idle, and leaves them
 // so. On an error those that were opened stay.
 func (t *Transport) Warm(ctx context.Context, rawURL string, n int) error {
+	bufferPool.Reserve(n)
+	heads.Reserve(n)
 	u, err := url.Parse(rawURL)
 	if err != nil {
 		return &RequestError{err}

@@ -30,7 +30,7 @@ func compose(req *http.Request, h *host, target string) (message, error) {
 	case m.length <= 0:
 		m.length = -1
 	}
-	m.head = heads.Get().(*[]byte)
+	m.head = heads.Get()
 	var err error
 	if *m.head, err = appendHead((*m.head)[:0], req, h, target, m.length); err == nil && 0 < m.length && m.length <= smallRequest {
 		err = m.takeBody()

@@ -57,6 +57,7 @@ func (m Benchmark) prepare(b *testing.B) *prepared {
 		process.running--
 		process.Unlock()
 	})
+	p.fillPools()
 	warm, err := p.Load.WarmUp(p.ctx, p.c.Do, p.src)
 	switch {
 	case p.ctx.Err() != nil:
@@ -68,6 +69,21 @@ func (m Benchmark) prepare(b *testing.B) *prepared {
 		b.Logf("warm-up: %s", text)
 	}
 	return p
+}
+
+// fillPools sends the built-in fake a request on each connection. A benchmark of
+// a few requests would else pay for the first use of every buffer, or not,
+// as the scheduler pleases, and B/op would differ from run to run by more
+// than a change that matters. Whom the user measures, another server or a fake
+// of his own, gets no request that was not asked for.
+func (p *prepared) fillPools() {
+	if !p.s.builtIn {
+		return
+	}
+	// A sync.Pool keeps one value for each processor that others cannot take.
+	n := p.Load.Connections(p.limit) + 2*runtime.GOMAXPROCS(0)
+	l := load.Closed{N: n, Warmup: load.Warmup{Requests: n}}
+	_, _ = l.WarmUp(p.ctx, p.c.Do, p.src) // what fails here fails again
 }
 
 // A sent load is what came of it.

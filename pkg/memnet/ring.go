@@ -4,9 +4,10 @@ package memnet
 // writers block.
 const BufferSize = 64 << 10
 
-// minRing is the first allocation: room for a request head or a few events.
+// minRing is the first allocation: room for most answers, so that it does not depend
+// on how far a reader lags behind whether more is allocated.
 // It and BufferSize are powers of two, so doubling ends exactly at the limit.
-const minRing = 1 << 10
+const minRing = 8 << 10
 
 // ring is a first-in first-out byte buffer that grows up to BufferSize. Its
 // zero value is empty and holds no memory.

@@ -29,8 +29,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 	"time"
+
+	"example.com/tokpace/pkg/freelist"
 )
 
 // DefaultMaxEvent is the limit on one event's size, in bytes, when
@@ -43,7 +44,7 @@ const DefaultMaxEvent = 32 << 20
 const fullBuffer = 16 << 10
 
 // fullBuffers is where Release puts buffers.
-var fullBuffers = sync.Pool{New: func() any { return new([fullBuffer]byte) }}
+var fullBuffers = freelist.List[*[fullBuffer]byte]{New: func() *[fullBuffer]byte { return new([fullBuffer]byte) }}
 
 // An Event is one dispatched event.
 type Event struct {
@@ -409,7 +410,7 @@ func (r *Reader) grow() {
 	case len(r.buf) == 0 && len(r.Buffer) > 0:
 		larger = r.Buffer
 	case len(r.buf) < fullBuffer:
-		r.pooled = fullBuffers.Get().(*[fullBuffer]byte)
+		r.pooled = fullBuffers.Get()
 		larger = r.pooled[:]
 	default:
 		r.pooled = nil
@@ -421,6 +422,10 @@ func (r *Reader) grow() {
 		fullBuffers.Put(old)
 	}
 }
+
+// Reserve makes the buffers that n readers at once can need, so that none of them
+// has to make one in a moment that somebody measures.
+func Reserve(n int) { fullBuffers.Reserve(n) }
 
 // Release gives the reader's memory to others, and with it the Data of its last
 // event. Next must not be called any more. It need not be called.
