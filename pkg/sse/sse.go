@@ -26,25 +26,15 @@ package sse
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"time"
-
-	"example.com/tokpace/pkg/freelist"
 )
 
 // DefaultMaxEvent is the limit on one event's size, in bytes, when
 // Reader.MaxEvent is zero. Events of several MiB occur in practice (log
 // probabilities, images inside a tool call).
 const DefaultMaxEvent = 32 << 20
-
-// fullBuffer is the size of the first buffer, unless Reader.Buffer is one, and of the
-// second: larger ones only cost cache misses.
-const fullBuffer = 16 << 10
-
-// fullBuffers is where Release puts buffers.
-var fullBuffers = freelist.List[*[fullBuffer]byte]{New: func() *[fullBuffer]byte { return new([fullBuffer]byte) }}
 
 // An Event is one dispatched event.
 type Event struct {
@@ -185,51 +175,6 @@ func (r *Reader) reset() {
 	r.hasData, r.shared, r.typ, r.size = false, false, "", 0
 }
 
-// Raw returns the bytes of the stream that the event of the last Next consists of,
-// line ends included, and where its Data begins in them. The same bytes again, where
-// an event begins, are the same event again; bytes that differ from them only in what
-// is Data, and have no line end there, are one that differs in its Data only. It
-// returns nil when the event was not all in the buffer, or its Data is not one piece
-// of it. It is valid until the next call of another method.
-func (r *Reader) Raw() (raw []byte, data int) { return r.raw, r.rawValue }
-
-// Ahead returns bytes that have been read and not taken, nil when there are none or
-// when they are not the beginning of an event. All events that are whole in them
-// ended with the last read, and none of those is longer than MaxEvent. It is valid
-// until the next call of another method.
-func (r *Reader) Ahead() []byte {
-	if !r.begun {
-		return nil
-	}
-	r.passLF()
-	ahead := r.buf[r.start:r.end]
-	return ahead[:min(len(ahead), r.limit())]
-}
-
-// More reads once more from the source, behind what is ahead. It reports whether there
-// may be more ahead now: not at the end of the stream, nor when as many bytes are
-// ahead as an event may have.
-func (r *Reader) More() bool {
-	if r.err != nil || len(r.Ahead()) >= r.limit() {
-		return false
-	}
-	r.raw = nil
-	r.fill()
-	return true
-}
-
-// Skip takes the first n bytes of Ahead, which must be whole events and are known to
-// the caller. The event returned says when the last of them ended; it has no Data.
-func (r *Reader) Skip(n int) Event {
-	r.raw = nil
-	if n > 0 {
-		r.start += n
-		r.scanned = r.start
-		r.skipLF = r.buf[r.start-1] == '\r'
-	}
-	return Event{At: r.at, Read: r.reads}
-}
-
 // passLF passes over the LF of a CR LF whose CR has ended a line already.
 func (r *Reader) passLF() {
 	if r.skipLF && r.start < r.end {
@@ -366,80 +311,3 @@ func (r *Reader) intern(value []byte) string {
 	}
 	return typ
 }
-
-// fill reads once more from the source. The error, if any, is kept until the
-// bytes that came with it are used up.
-func (r *Reader) fill() {
-	r.own()
-	if r.start > 0 {
-		if r.from == r.start {
-			r.from = 0
-		} else {
-			r.from = -1
-		}
-		copy(r.buf, r.buf[r.start:r.end])
-		r.scanned -= r.start
-		r.end -= r.start
-		r.start = 0
-	}
-	if r.end == len(r.buf) || r.filled && len(r.buf) < fullBuffer {
-		r.grow()
-	}
-	for range maxEmptyReads {
-		n, err := r.src.Read(r.buf[r.end:])
-		if n > 0 {
-			r.at = r.stamp()
-			r.reads++
-			r.filled = n == len(r.buf)-r.end
-			r.end += n
-		}
-		if n > 0 || err != nil {
-			r.err = err
-			return
-		}
-	}
-	r.err = errNoProgress
-}
-
-// grow makes the buffer larger. What is pending is within the limit, or line would
-// have failed: a buffer of the limit and a little always has room.
-func (r *Reader) grow() {
-	var larger []byte
-	old := r.pooled
-	switch {
-	case len(r.buf) == 0 && len(r.Buffer) > 0:
-		larger = r.Buffer
-	case len(r.buf) < fullBuffer:
-		r.pooled = fullBuffers.Get()
-		larger = r.pooled[:]
-	default:
-		r.pooled = nil
-		larger = make([]byte, len(r.buf)+max(fullBuffer, min(len(r.buf), r.limit()-len(r.buf))))
-	}
-	copy(larger, r.buf[:r.end])
-	r.buf = larger
-	if old != nil {
-		fullBuffers.Put(old)
-	}
-}
-
-// Reserve makes the buffers that n readers at once can need, so that none of them
-// has to make one in a moment that somebody measures.
-func Reserve(n int) { fullBuffers.Reserve(n) }
-
-// Release gives the reader's memory to others, and with it the Data of its last
-// event. Next must not be called any more. It need not be called.
-func (r *Reader) Release() {
-	if r.pooled != nil {
-		fullBuffers.Put(r.pooled)
-	}
-	r.pooled, r.buf, r.raw, r.value, r.data = nil, nil, nil, nil, nil
-	r.start, r.end, r.scanned, r.err = 0, 0, 0, errReleased
-}
-
-const maxEmptyReads = 100
-
-var (
-	errNoProgress = errors.New("event stream: the source returned no bytes and no error")
-	errReleased   = errors.New("event stream: the reader was released")
-)
