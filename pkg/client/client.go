@@ -73,6 +73,7 @@ type Client struct {
 	once      sync.Once
 	transport http.RoundTripper
 	fresh     roundTrip // on a new connection
+	shares    bool      // the transport changes nothing in what it sends
 	secrets   api.Secrets
 
 	mu       sync.Mutex
@@ -126,6 +127,7 @@ func (c *Client) init() {
 	if c.transport == nil {
 		c.transport = &h1.Transport{}
 	}
+	c.shares = true
 	switch t := c.transport.(type) {
 	case *h1.Transport:
 		c.fresh = t.RoundTripFresh
@@ -135,6 +137,7 @@ func (c *Client) init() {
 		c.fresh = clone.RoundTrip
 	default:
 		c.fresh = t.RoundTrip
+		c.shares = false
 	}
 }
 
@@ -226,7 +229,13 @@ func (x *exchange) do() *api.Failure {
 
 func (x *exchange) roundTrip(send roundTrip) (*http.Response, error) {
 	x.trace = &trace{}
-	hr := x.hr.WithContext(httptrace.WithClientTrace(x.ctx, x.trace.hooks()))
+	ctx := httptrace.WithClientTrace(x.ctx, x.trace.hooks())
+	var hr *http.Request
+	if x.c.shares {
+		hr = x.hr.WithContext(ctx)
+	} else {
+		hr = x.hr.Clone(ctx)
+	}
 	// There is no GetBody: net/http must not send a request again by itself, since it
 	// would not be seen.
 	hr.Body, hr.ContentLength = http.NoBody, int64(len(x.req.Body))

@@ -16,8 +16,7 @@ type preparedKey struct {
 // maxPrepared bounds the memory for requests that each go somewhere else.
 const maxPrepared = 64
 
-// prepare makes all of a request but its context and body, once for many: transports do
-// not change what they send.
+// prepare makes all of a request but its context and body, once for many.
 func (c *Client) prepare(req *api.Request) (*http.Request, error) {
 	key := preparedKey{req.Target(), req.Stream}
 	shared := len(req.Header) == 0

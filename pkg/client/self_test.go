@@ -9,8 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jarcoal/httpmock"
 	"github.com/stretchr/testify/require"
 
+	"example.com/tokpace/pkg/api"
 	"example.com/tokpace/pkg/client"
 )
 
@@ -97,3 +99,32 @@ func TestReads(t *testing.T) {
 		require.Equal(t, 1, ex.Reads)
 	}}, plain(10, http.StatusTeapot, jsonType, `{}`))
 }
+
+// A request is prepared once for many, and what a transport of the user's does to one
+// is not in the next.
+func TestPreparedRequests(t *testing.T) {
+	noLeaks(t)
+	mock := httpmock.NewMockTransport()
+	mock.RegisterResponder(http.MethodPost, chatURL, answer(200, "text/event-stream", tok("a")+fins+done))
+	var seen []http.Header
+	c := &client.Client{BaseURL: mockBase, APIKey: "sk-secret", Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		seen = append(seen, r.Header.Clone())
+		r.Header.Set("X-Mine", "1")
+		return mock.RoundTrip(r)
+	})}
+	own := chatRequest(t)
+	own.Header = http.Header{"X-Own": {"1"}}
+	for _, req := range []*api.Request{chatRequest(t), own, chatRequest(t)} {
+		ex := c.Do(t.Context(), req)
+		require.True(t, ex.OK, "%v", ex.Error)
+	}
+	require.Equal(t, "1", seen[1].Get("X-Own"))
+	require.Equal(t, "Bearer sk-secret", seen[1].Get("Authorization"))
+	require.Equal(t, seen[0], seen[2])
+	require.Empty(t, seen[2].Get("X-Mine"))
+	require.Empty(t, seen[2].Get("X-Own"))
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
