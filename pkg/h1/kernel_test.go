@@ -172,3 +172,19 @@ func TestReadsAllocateNothing(t *testing.T) {
 		}
 	}))
 }
+
+// What a server did before it answered is known to have happened once the answer is
+// there, to the race detector, too.
+func TestAnswersAreOrdered(t *testing.T) {
+	var did int
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { did++ }))
+	defer srv.Close()
+	tr := &Transport{}
+	defer tr.CloseIdleConnections()
+	for i := range 3 {
+		resp, err := tr.RoundTrip(newRequest(t, "GET", srv.URL, ""))
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, i+1, did)
+	}
+}

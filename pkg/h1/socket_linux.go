@@ -49,6 +49,9 @@ func (k *kernelStamp) read(fd int, p []byte) (n int, stamp int64, err error) {
 	}
 	const size = unsafe.Sizeof(k.note)
 	n, noted, _, _, err := syscall.Recvmsg(fd, p, unsafe.Slice((*byte)(unsafe.Pointer(&k.note)), size), 0)
+	if err == nil {
+		acquire(fd)
+	}
 	h := &k.note.header
 	if err == nil && uintptr(noted) >= size && h.Level == syscall.SOL_SOCKET && h.Type == syscall.SCM_TIMESTAMPNS {
 		stamp = k.note.time.Nano()
