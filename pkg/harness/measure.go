@@ -80,7 +80,7 @@ func (p *prepared) fillPools() {
 	if !p.s.builtIn {
 		return
 	}
-	// A sync.Pool keeps one value for each processor that others cannot take.
+	// Some to spare: in the first requests more is made at once than later.
 	n := p.Load.Connections(p.limit) + 2*runtime.GOMAXPROCS(0)
 	l := load.Closed{N: n, Warmup: load.Warmup{Requests: n}}
 	_, _ = l.WarmUp(p.ctx, p.c.Do, p.src) // what fails here fails again
