@@ -13,6 +13,7 @@ import (
 // spoilt. The order is that of the groups of Fault, with these exceptions that come last because they need all bytes:
 // gzip, and where the body and the connection end.
 func (f *Fault) apply(path string, p *Plan) error {
+	p.spell()
 	p.Interim = max(p.Interim, f.Interim)
 	if f.NoAnswer != "" {
 		f.silence(p)

@@ -183,7 +183,7 @@ func TestNoRulesNoCost(t *testing.T) {
 	noLeaks(t)
 	s := newServer(t, Config{})
 	r := Request{Method: "POST", Path: "/v1/completions", Body: []byte(`{"prompt":"a","max_tokens":8,"stream":true}`)}
-	plain := testing.AllocsPerRun(100, func() { s.Plan(r) })
+	plain := testing.AllocsPerRun(100, func() { s.state.Load().plan(&r) })
 	require.Equal(t, plain, testing.AllocsPerRun(100, func() { s.state.Load().faulty(&r) }))
 	h := httptest.NewRequest("GET", "/", nil)
 	h = h.WithContext(s.ConnContext(t.Context(), nil))

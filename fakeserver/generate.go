@@ -3,7 +3,6 @@ package fakeserver
 import (
 	"math/rand/v2"
 	"strconv"
-	"time"
 
 	"example.com/tokpace/pkg/tokens"
 )
@@ -126,112 +125,6 @@ func appendWords(b []byte, words *rand.PCG, n int) []byte {
 }
 
 const pieceBytes = 5
-
-// chunkFormat is how one API writes the chunks of a stream. All parts are JSON fragments.
-type chunkFormat struct {
-	head     string // up to the list of choices, from "data: "
-	role     string // after a choice's index in the chunk that comes before token 0; "" = no such chunk
-	roleEnd  string // after the list of choices in that chunk
-	open     string // after a choice's index, up to the text of a token
-	running  string // after the text while more follows
-	finished string // after the text of the last token; the finish reason stands between these two
-	closing  string
-}
-
-// stream plans an event stream.
-func (c *call) stream(g *generation, f *chunkFormat) *Plan {
-	p := newPlan(200, "text/event-stream; charset=utf-8")
-	p.HeadersAt, p.Choices = c.cfg.Headers, g.choices
-	p.InputTokens, p.OutputTokens, p.ImageTokens = g.usage.prompt, g.usage.output, g.usage.image
-	p.finish, p.cached = g.finish, g.usage.cached
-
-	count := g.choices*(g.tokens+1) + 2
-	p.Events = make([]Event, 0, count)
-	w := chunkWriter{plan: p, buf: make([]byte, 0, c.streamBytes(g, f))}
-	words := make([]*rand.PCG, g.choices)
-	for i := range words {
-		words[i] = c.words(i)
-		if f.role != "" {
-			w.buf = append(w.buf, f.head...)
-			w.buf = strconv.AppendInt(w.buf, int64(i), 10)
-			w.buf = append(w.buf, f.role...)
-			w.buf = append(w.buf, f.roleEnd...)
-			w.end(c, g, i, 0, KindRole, c.tokenAt(0))
-		}
-	}
-	for k := range g.tokens {
-		for i := range g.choices {
-			w.buf = append(w.buf, f.head...)
-			w.buf = strconv.AppendInt(w.buf, int64(i), 10)
-			w.buf = append(w.buf, f.open...)
-			w.buf = appendWords(w.buf, words[i], 1)
-			if k < g.tokens-1 {
-				w.buf = append(w.buf, f.running...)
-			} else {
-				w.buf = append(w.buf, f.finished...)
-				w.buf = append(w.buf, g.finish...)
-				w.buf = append(w.buf, f.closing...)
-			}
-			w.end(c, g, i, k+1, KindToken, c.tokenAt(k))
-		}
-	}
-	last := c.tokenAt(g.tokens - 1)
-	if g.include && c.cfg.Usage == UsageOwnChunk {
-		w.buf = append(w.buf, f.head[:len(f.head)-len(firstChoice)]...)
-		w.buf = append(w.buf, "],"...)
-		w.buf = c.appendUsage(w.buf, g.usage, "")
-		w.buf = append(w.buf, "}\n\n"...)
-		w.event(KindUsage, last)
-	}
-	w.buf = append(w.buf, doneEvent...)
-	w.event(KindDone, last)
-	return p
-}
-
-const doneEvent = "data: [DONE]\n\n"
-
-// firstChoice is what follows the bracket of the list of choices, up to the number of the choice.
-const firstChoice = `{"index":`
-
-// streamBytes estimates the size of a stream from above, so that its buffer never grows.
-func (c *call) streamBytes(g *generation, f *chunkFormat) int {
-	const slack = 40 // an index, a reason, the end of the event
-	event := len(f.head) + len(f.open) + pieceBytes + max(len(f.running), len(f.finished)+len(f.closing)) + slack
-	if g.continuous {
-		event += 120
-	}
-	role := len(f.head) + len(f.role) + len(f.roleEnd) + slack + 120
-	return g.choices*(g.tokens*event+role) + len(f.head) + 400
-}
-
-// chunkWriter appends events to one buffer and cuts it into the plan's events.
-type chunkWriter struct {
-	plan *Plan
-	buf  []byte
-	from int
-}
-
-// end finishes the chunk of a choice that has said n tokens so far, with running usage if asked for; usage inside the
-// last chunk with choices goes here too.
-func (w *chunkWriter) end(c *call, g *generation, choice, n int, kind Kind, at time.Duration) {
-	switch {
-	case g.include && c.cfg.Usage == UsageWithChoices && choice == g.choices-1 && n == g.tokens:
-		w.buf = append(w.buf, ',')
-		w.buf = c.appendUsage(w.buf, g.usage, "")
-	case g.continuous:
-		// As vLLM: the figures of this choice and its prompt alone.
-		w.buf = append(w.buf, ',')
-		w.buf = c.appendUsage(w.buf, usage{prompt: g.prompts[choice/g.n], output: n}, "")
-	}
-	w.buf = append(w.buf, "}\n\n"...)
-	w.event(kind, at)
-}
-
-func (w *chunkWriter) event(kind Kind, at time.Duration) {
-	to := len(w.buf)
-	w.plan.Events = append(w.plan.Events, Event{At: at, Data: w.buf[w.from:to:to], Kind: kind})
-	w.from = to
-}
 
 // appendUsage appends a usage member without a comma. noDetails is put where the details are absent.
 func (c *call) appendUsage(b []byte, u usage, noDetails string) []byte {

@@ -79,6 +79,7 @@ type Record struct {
 const (
 	journalRecords = 4096    // records kept
 	journalStamps  = 1 << 19 // events kept over all records: 16 MiB
+	firstStamps    = 32      // events of a record for which there is room from the start
 )
 
 // journal keeps the last records.
@@ -99,7 +100,7 @@ type entry struct {
 // begin adds a record.
 func (j *journal) begin(r Record, events int) *entry {
 	e := &entry{record: r, stamps: events}
-	e.record.Events = make([]Stamp, 0, events)
+	e.record.Events = make([]Stamp, 0, min(events, firstStamps))
 	e.record.Planned = events
 	e.record.End = Running
 
@@ -147,6 +148,9 @@ func (e *entry) headers(actual time.Duration) {
 // event notes the start of a write; wrote adds its bytes.
 func (e *entry) event(ev *Event, actual time.Duration) {
 	e.mu.Lock()
+	if n := len(e.record.Events); n == cap(e.record.Events) && n < e.stamps {
+		e.record.Events = append(make([]Stamp, 0, min(2*n, e.stamps)), e.record.Events...)
+	}
 	e.record.Events = append(e.record.Events, Stamp{Planned: ev.At, Actual: actual, Kind: ev.Kind, Mark: ev.Mark})
 	e.mu.Unlock()
 }

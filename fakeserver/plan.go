@@ -53,6 +53,8 @@ type Plan struct {
 
 	finish string // reason for which each choice stops, "" where there is none
 	cached int    // prompt tokens that the answer calls cached
+	// stream, if not nil, stands for the Events until somebody needs them: see spell.
+	stream *tokenStream
 }
 
 // Event is one write and flush.
@@ -147,7 +149,9 @@ func (e End) MarshalText() ([]byte, error) { return []byte(e.String()), nil }
 // endAt returns when the end is due.
 func (p *Plan) endAt() time.Duration {
 	at := max(p.HeadersAt, p.EndAt)
-	if n := len(p.Events); n > 0 {
+	if p.stream != nil {
+		at = max(at, p.stream.last())
+	} else if n := len(p.Events); n > 0 {
 		at = max(at, p.Events[n-1].At)
 	}
 	return at
@@ -156,7 +160,7 @@ func (p *Plan) endAt() time.Duration {
 // Plan returns the plan for a request with the fault of its FaultHeader. Config.Rules are not applied, since they count;
 // then Config.Edit would see it. It never fails: a bad request has the plan of its error.
 func (s *Server) Plan(r Request) *Plan {
-	return s.state.Load().plan(&r)
+	return s.state.Load().plan(&r).spell()
 }
 
 // state is what a request is planned from. Configure replaces it as a whole.
@@ -177,6 +181,7 @@ func (s *state) plan(r *Request) *Plan {
 		p = errorPlan(err)
 	}
 	p.Model, p.Key = c.model, c.key
+	c.body = nil // a stream keeps the call
 	if r.Fault != "" {
 		p = p.withHeaderFault(r)
 	}
@@ -190,7 +195,7 @@ func (s *state) faulty(r *Request) *Plan {
 		p = s.rules.apply(r, p)
 	}
 	if s.cfg.Edit != nil {
-		s.cfg.Edit(*r, p)
+		s.cfg.Edit(*r, p.spell())
 	}
 	return p
 }

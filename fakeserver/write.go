@@ -8,9 +8,9 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
-	"example.com/tokpace/pkg/freelist"
 	"example.com/tokpace/pkg/pacer"
 )
 
@@ -21,58 +21,28 @@ const (
 )
 
 var (
-	bodies = freelist.List[*bytes.Buffer]{New: func() *bytes.Buffer { return new(bytes.Buffer) }}
-	blocks = freelist.List[*[sliceSize]byte]{New: func() *[sliceSize]byte { return new([sliceSize]byte) }}
+	bodies = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+	blocks = sync.Pool{New: func() any { return new([sliceSize]byte) }}
 )
 
 // serve reads a request, plans it and writes the plan. It starts no goroutine.
+//
+// Its frame and those below it stay on the stack of a connection as long as a stream lasts: what is needed only to plan
+// is in functions that have returned by then.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	conn := connectionOf(r)
 	if conn.gone() {
 		panic(http.ErrAbortHandler)
 	}
-	req := Request{
-		Method: r.Method, Path: r.URL.Path, Header: r.Header, stats: &s.stats,
-		Fake: strings.Join(r.Header.Values(PlanHeader), ";"), Fault: strings.Join(r.Header.Values(FaultHeader), ";"),
-	}
-	body := bodies.Get()
-	body.Reset()
-	var err error
-	if r.Body != nil { // as it may be when a test calls the handler itself
-		_, err = body.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody))
-	}
-	arrived := time.Now()
-	req.Body = body.Bytes()
-
-	record := Record{
-		Method: r.Method, Endpoint: r.URL.Path, Header: headerNames(r.Header), Arrived: arrived,
-		Headers: Stamp{Actual: -1},
-	}
-	var p *Plan
-	var tooLarge *http.MaxBytesError
-	switch {
-	case err == nil:
-		p = s.state.Load().faulty(&req)
-	case errors.As(err, &tooLarge):
-		p = errorPlan(&apiError{
-			status: http.StatusRequestEntityTooLarge, kind: "Request Entity Too Large",
-			message: "the request is over " + strconv.Itoa(maxBody) + " bytes",
-		})
-	default:
-		s.journal.begin(record, 0).end(s.gone(), 0)
+	p, arrived := s.receive(w, r)
+	if p == nil {
+		s.journal.begin(newRecord(r, arrived), 0).end(s.gone(), 0)
 		panic(http.ErrAbortHandler)
-	}
-	if body.Cap() <= keepBody {
-		bodies.Put(body)
 	}
 	if conn == nil && (p.Raw != nil || p.End == EndReset || p.IdleClose != nil) {
 		p = errorPlan(errNoConnection)
 	}
-
-	record.Model, record.Status, record.Headers.Planned = p.Model, p.Status, p.HeadersAt
-	record.InputTokens, record.OutputTokens, record.ImageTokens = p.InputTokens, p.OutputTokens, p.ImageTokens
-	record.Rules, record.Faults, record.PlannedEnd, record.PlannedEnded = p.Rules, p.Faults, p.End, p.endAt()
-	out := writer{s: s, http: httpSink{w: w}, conn: conn, ctx: r.Context(), arrived: arrived, entry: s.journal.begin(record, len(p.Events))}
+	out := writer{s: s, http: httpSink{w: w}, conn: conn, ctx: r.Context(), arrived: arrived, entry: s.begin(r, p, arrived)}
 	out.tally = s.stats.begin(p)
 	how := out.run(p)
 	out.tally.abort()
@@ -84,6 +54,52 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	if p.IdleClose != nil {
 		s.closeWhenIdle(conn, *p.IdleClose, out.entry)
+	}
+}
+
+// receive reads a request to its end and plans the answer, nil if the request did not come to its end.
+func (s *Server) receive(w http.ResponseWriter, r *http.Request) (p *Plan, arrived time.Time) {
+	body := bodies.Get().(*bytes.Buffer)
+	body.Reset()
+	var err error
+	if r.Body != nil { // as it may be when a test calls the handler itself
+		_, err = body.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody))
+	}
+	arrived = time.Now()
+	var tooLarge *http.MaxBytesError
+	switch {
+	case err == nil:
+		p = s.state.Load().faulty(&Request{
+			Method: r.Method, Path: r.URL.Path, Header: r.Header, Body: body.Bytes(), stats: &s.stats,
+			Fake: joined(r.Header, PlanHeader), Fault: joined(r.Header, FaultHeader),
+		})
+	case errors.As(err, &tooLarge):
+		p = errorPlan(&apiError{
+			status: http.StatusRequestEntityTooLarge, kind: "Request Entity Too Large",
+			message: "the request is over " + strconv.Itoa(maxBody) + " bytes",
+		})
+	}
+	if body.Cap() <= keepBody {
+		bodies.Put(body)
+	}
+	return p, arrived
+}
+
+func joined(h http.Header, name string) string { return strings.Join(h[name], ";") }
+
+// begin begins the record of a request that has been planned.
+func (s *Server) begin(r *http.Request, p *Plan, arrived time.Time) *entry {
+	record := newRecord(r, arrived)
+	record.Model, record.Status, record.Headers.Planned = p.Model, p.Status, p.HeadersAt
+	record.InputTokens, record.OutputTokens, record.ImageTokens = p.InputTokens, p.OutputTokens, p.ImageTokens
+	record.Rules, record.Faults, record.PlannedEnd, record.PlannedEnded = p.Rules, p.Faults, p.End, p.endAt()
+	return s.journal.begin(record, p.count())
+}
+
+func newRecord(r *http.Request, arrived time.Time) Record {
+	return Record{
+		Method: r.Method, Endpoint: r.URL.Path, Header: headerNames(r.Header), Arrived: arrived,
+		Headers: Stamp{Actual: -1},
 	}
 }
 
@@ -128,21 +144,19 @@ func (o *writer) run(p *Plan) (how string) {
 	if o.head(p) != nil {
 		return o.s.gone()
 	}
-	for i := range p.Events {
-		e := &p.Events[i]
+	before, left := p.HeadersAt, p.count()
+	for e := range p.each {
+		left--
 		if e.Mark == MarkStalled {
-			from := p.HeadersAt
-			if i > 0 {
-				from = p.Events[i-1].At
-			}
-			o.entry.act(ActionStall, from)
+			o.entry.act(ActionStall, before)
 		}
+		before = e.At
 		if o.wait(e.At) != nil {
 			return o.s.gone()
 		}
 		now := time.Since(o.arrived)
 		o.entry.event(e, now)
-		o.tally.event(e, i == len(p.Events)-1 && p.End == EndClean, now)
+		o.tally.event(e, left == 0 && p.End == EndClean, now)
 		if o.write(e) != nil {
 			return o.s.gone()
 		}
@@ -202,7 +216,7 @@ func (o *writer) write(e *Event) error {
 	if e.Section == nil {
 		return o.writeData(e.Data)
 	}
-	buf := blocks.Get()
+	buf := blocks.Get().(*[sliceSize]byte)
 	defer blocks.Put(buf)
 	for off := int64(0); off < e.Section.Size(); {
 		if err := o.ctx.Err(); err != nil {
