@@ -10,6 +10,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime/pprof"
 	"slices"
 	"strings"
 	"time"
@@ -48,13 +50,33 @@ func child(args []string) int {
 	}
 	err := json.Unmarshal([]byte(args[1]), specs[i])
 	if err == nil {
-		err = specs[i].run()
+		err = profiled(args[0], specs[i].run)
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%v\n", err)
 		return 2
 	}
 	return 0
+}
+
+// profileDir is the environment variable that names the folder for processor profiles of the children.
+const profileDir = "PERF_PROFILE"
+
+func profiled(role string, run func() error) error {
+	dir := os.Getenv(profileDir)
+	if dir == "" {
+		return run()
+	}
+	f, err := os.Create(filepath.Join(dir, fmt.Sprintf("%s-%d.pprof", role, os.Getpid())))
+	if err != nil {
+		return err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return err
+	}
+	err = run()
+	pprof.StopCPUProfile()
+	return errors.Join(err, f.Close())
 }
 
 // result prints what a child found.

@@ -2,17 +2,17 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"time"
 
+	"example.com/tokpace/pkg/h1"
 	"example.com/tokpace/pkg/memnet"
 )
 
-// memnetClient has a client and a server of net/http in one process, over memory or over loopback TCP.
+// memnetClient has a server of net/http and a client of pkg/h1 in one process, over memory or over loopback TCP.
 type memnetClient struct {
 	TCP bool
 	For time.Duration // of each part
@@ -42,7 +42,7 @@ func (s *memnetClient) run() error {
 			w.(http.Flusher).Flush()
 		}
 	})
-	transport := &http.Transport{DisableCompression: true}
+	transport := &h1.Transport{}
 	var l net.Listener
 	url := "http://fake.invalid"
 	if s.TCP {
@@ -53,9 +53,7 @@ func (s *memnetClient) run() error {
 		url = "http://" + l.Addr().String()
 	} else {
 		m := memnet.Listen()
-		transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			return m.DialContext(ctx, network, addr)
-		}
+		transport.Dial = m.DialContext
 		l = m
 	}
 	srv := &http.Server{Handler: handler}

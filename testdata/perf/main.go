@@ -24,6 +24,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"strings"
@@ -52,6 +53,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	only := fs.String("only", "", "regular expression: the groups to measure; then there is no file")
 	busy := fs.Bool("busy", false, "measure although the machine is not idle (the exit code is 3 nevertheless)")
 	list := fs.Bool("list", false, "list the groups and their rows")
+	profiles := fs.String("profile", "", "folder for the processor profiles of all servers and clients (which costs a few percent)")
 	tools := fs.Bool("tools", false, "install the peers that are programs")
 	if err := fs.Parse(args); err != nil {
 		return 2
@@ -66,6 +68,17 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return fail(err)
 	case fs.NArg() > 0:
 		return fail(fmt.Errorf("what is %q? There are flags only: see -help", fs.Arg(0)))
+	case *profiles != "":
+		dir, err := filepath.Abs(*profiles)
+		if err == nil {
+			err = os.MkdirAll(dir, 0o777)
+		}
+		if err != nil {
+			return fail(err)
+		}
+		os.Setenv(profileDir, dir)
+	}
+	switch {
 	case *rounds < 1:
 		return fail(errors.New("-rounds must be at least 1"))
 	case *tools:
