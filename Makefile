@@ -9,11 +9,13 @@ ITERS    ?= 16
 FUZZTIME ?= 10s
 TRIALS   ?= 8000
 RUNS     ?= 1
+ROUNDS   ?= 5
+ONLY     ?=
 
 # A stray OPENAI_BASE_URL must not be loaded by a make target.
 export TOKPACE_TARGET = fake
 
-.PHONY: help bench test compare gate lint race smoke fuzz selftest gate-sim full rename rename-check
+.PHONY: help bench test compare gate lint race smoke fuzz selftest gate-sim perf perf-tools full rename rename-check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,10 +69,18 @@ selftest: ## the gate on real runs: the suite with itself, and with changes that
 gate-sim: ## how often the gate is wrong: its rule under simulated noise, a few minutes
 	GATE_SIM=$(TRIALS) $(GO) test ./pkg/gate -run Simulation -v -count=1 -timeout 30m
 
+perf: ## what is promised of speed and exactness, beside other tools; six minutes on an idle Linux machine (ROUNDS=5, ONLY=pattern of groups)
+	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && trap 'exit 130' INT && trap 'exit 143' TERM && trap 'exit 129' HUP && \
+	cd testdata/perf && $(GO) build -o "$$tmp/perf" . && "$$tmp/perf" -rounds '$(ROUNDS)' -only '$(ONLY)' $(PERFFLAGS)
+
+perf-tools: ## install what make perf compares with: wrk (Debian, as root), hey and vegeta (into the user's cache)
+	@cd testdata/perf && $(GO) run . -tools
+
 full: test lint race smoke fuzz rename-check ## what is too long for every push, under 20 minutes
 	$(GO) test -count=2 -cpu=1,2 ./...
 	LONG=1 $(GO) test ./fakeserver -run H51 -count=1
 	LONG=1 $(GO) test ./pkg/load -run Fused -count=1
+	cd testdata/perf && $(GO) vet ./...
 	README_FULL=1 $(GO) test ./benchtests -run Readme -count=1 -timeout 20m -v
 
 rename: ## give the module its address: make rename MODULE=github.com/you/tokpace
@@ -79,7 +89,7 @@ rename: ## give the module its address: make rename MODULE=github.com/you/tokpac
 	@old=$$($(GO) list -m) && \
 	grep -rlF --include='*.go' --include='*.md' --include='*.txtar' --include='*.yml' --include=go.mod "$$old" . | while read -r f; do \
 		sed "s|$$old|$(MODULE)|g" "$$f" > "$$f.renamed" && cat "$$f.renamed" > "$$f" && rm "$$f.renamed"; \
-	done && gofmt -w $$($(GO) list -f '{{.Dir}}' ./...) && echo "renamed $$old to $(MODULE)"
+	done && gofmt -w $$($(GO) list -f '{{.Dir}}' ./...) testdata/perf && echo "renamed $$old to $(MODULE)"
 
 rename-check: ## rename a copy and build it
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && git ls-files -z | xargs -0 tar cf - | tar xf - -C "$$dir" && \

@@ -11,9 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/option"
 )
 
 // sseClient reads streams as fast as it can.
@@ -83,12 +80,6 @@ func (s *sseClient) reader() (func(time.Duration) (events int, elapsed time.Dura
 				_, stamps, _, err = readNaive(c, s.URL, req.Body, stamps[:0])
 				return len(stamps), err
 			}
-		}), nil
-	case openAI:
-		c := openai.NewClient(option.WithBaseURL(s.URL+"/v1"), option.WithAPIKey("none"), option.WithMaxRetries(0),
-			option.WithHTTPClient(&http.Client{Transport: newNetHTTP(s.Streams)}))
-		return s.loop(func() func() (int, error) {
-			return func() (int, error) { return readOpenAI(&c, s.Tokens) }
 		}), nil
 	case rawBytes:
 		request := asRequest("/v1/chat/completions", req.Body)
@@ -223,20 +214,4 @@ func readNaive(c *http.Client, url string, body []byte, stamps []time.Duration) 
 		return sent, stamps, nil, io.ErrUnexpectedEOF
 	}
 	return sent, stamps, text, nil
-}
-
-func readOpenAI(c *openai.Client, tokens int) (events int, err error) {
-	stream := c.Chat.Completions.NewStreaming(context.Background(), openai.ChatCompletionNewParams{
-		Model: model, MaxTokens: openai.Int(int64(tokens)),
-		Messages:      []openai.ChatCompletionMessageParamUnion{openai.UserMessage("Say some words, please.")},
-		StreamOptions: openai.ChatCompletionStreamOptionsParam{IncludeUsage: openai.Bool(true)},
-	})
-	defer stream.Close()
-	for stream.Next() {
-		chunk := stream.Current()
-		if len(chunk.Choices) > 0 && chunk.Choices[0].Delta.Content != "" {
-			events++
-		}
-	}
-	return events, stream.Err()
 }

@@ -10,7 +10,7 @@ import (
 // that it can be the time of its send.
 const (
 	model       = "meta-llama/Llama-3.1-8B-Instruct"
-	eventHead   = `data: {"id":"chatcmpl-0123456789abcdef","object":"chat.completion.chunk","created":1764525600,"model":"` + model + `","choices":[`
+	eventHead   = `data: {"id":"chatcmpl-0123456789abcd","object":"chat.completion.chunk","created":1764525600,"model":"` + model + `","choices":[`
 	eventOpen   = eventHead + `{"index":0,"delta":{"content":"`
 	eventClose  = `"},"logprobs":null,"finish_reason":null,"token_ids":null}]}` + "\n\n"
 	eventLength = `"},"logprobs":null,"finish_reason":"length","stop_reason":null,"token_ids":null}]}` + "\n\n"

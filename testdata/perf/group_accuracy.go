@@ -12,8 +12,8 @@ var lag512 = group{
 	name: "lag",
 	rows: []row{
 		{id: "lag-json", what: "p99 lag, 512 streams x 200 tok/s, net/http + encoding/json ÷ ours", must: 10, aim: 1000},
-		{id: "lag-nethttp", what: "… with transport=net/http", must: none, aim: none},
-		{id: "lag-own", what: "p99 lag of ours there", unit: "µs", atMost: true, must: none, aim: none},
+		{id: "lag-nethttp", what: "p99 lag there with transport=net/http, net/http + encoding/json ÷ ours", must: none, aim: none},
+		{id: "lag-own", what: "p99 lag there, ours", unit: "µs", atMost: true, must: none, aim: none},
 	},
 	open: func(m *machine) (*session, error) {
 		srv, err := m.server(&paced)
@@ -43,9 +43,9 @@ var itl64 = group{
 	name: "itl",
 	rows: []row{
 		{id: "itl-p50", what: "ITL error at 64 streams, p50", unit: "µs", atMost: true, must: 30, aim: 1},
-		{id: "itl-p99", what: "… p99", unit: "µs", atMost: true, must: 700, aim: 20},
-		{id: "itl-tls-p50", what: "… over TLS, p50", unit: "µs", atMost: true, must: none, aim: none},
-		{id: "itl-tls-p99", what: "… over TLS, p99", unit: "µs", atMost: true, must: none, aim: none},
+		{id: "itl-p99", what: "ITL error at 64 streams, p99", unit: "µs", atMost: true, must: 700, aim: 20},
+		{id: "itl-tls-p50", what: "ITL error at 64 streams over TLS, p50", unit: "µs", atMost: true, must: none, aim: none},
+		{id: "itl-tls-p99", what: "ITL error at 64 streams over TLS, p99", unit: "µs", atMost: true, must: none, aim: none},
 	},
 	open: func(m *machine) (*session, error) {
 		plain, err := m.server(&paced)
@@ -82,9 +82,9 @@ var openLoop = group{
 	name: "open",
 	rows: []row{
 		{id: "open-sleep", what: "open loop, 1,000 req/s Poisson: send-lag p99, `time.Sleep` dispatcher ÷ ours", must: 8, aim: 25},
-		{id: "open-sent", what: "… send − scheduled, p99, likewise", must: none, aim: none},
+		{id: "open-sent", what: "the same for send − scheduled", must: none, aim: none},
 		{id: "open-rate", what: "open loop, 2,000 req/s for 10 s: error of the rate", unit: "%", atMost: true, must: 0.5, aim: none},
-		{id: "open-lag", what: "… send-lag p99", unit: "ms", atMost: true, must: 2, aim: none},
+		{id: "open-lag", what: "open loop, 2,000 req/s for 10 s: send-lag p99", unit: "ms", atMost: true, must: 2, aim: none},
 	},
 	open: func(m *machine) (*session, error) {
 		srv, err := m.server(&blastServer{Delay: 2 * time.Millisecond})

@@ -9,11 +9,11 @@ var bodies = group{
 	name: "bodies",
 	rows: []row{
 		{id: "emb-wrk", what: "embeddings 8.9 KB: req/s ÷ wrk", must: 0.33, aim: 0.8},
-		{id: "emb-hey", what: "… ÷ hey", must: 1, aim: 2},
-		{id: "emb-vegeta", what: "… ÷ vegeta", must: none, aim: none},
-		{id: "emb-json", what: "… ÷ net/http + encoding/json", must: none, aim: none},
+		{id: "emb-hey", what: "embeddings 8.9 KB: req/s ÷ hey", must: 1, aim: 2},
+		{id: "emb-vegeta", what: "embeddings 8.9 KB: req/s ÷ vegeta", must: none, aim: none},
+		{id: "emb-json", what: "embeddings 8.9 KB: req/s ÷ net/http + encoding/json", must: none, aim: none},
 		{id: "bytes-wrk", what: "bytes_only 64 KB: req/s ÷ wrk", must: 0.6, aim: 0.9},
-		{id: "bytes-hey", what: "… ÷ hey", must: none, aim: none},
+		{id: "bytes-hey", what: "bytes_only 64 KB: req/s ÷ hey", must: none, aim: none},
 	},
 	open: func(m *machine) (*session, error) {
 		srv, err := m.server(&blastServer{Tokens: 1})

@@ -9,7 +9,7 @@ var fakeCost = group{
 	name: "fake-cost",
 	rows: []row{
 		{id: "fake-request", what: "fake: CPU per plain request ÷ minimal net/http server", atMost: true, must: 1.5, aim: none},
-		{id: "fake-event", what: "… per event", atMost: true, must: 1.25, aim: none},
+		{id: "fake-event", what: "fake: CPU per event ÷ minimal net/http server", atMost: true, must: 1.25, aim: none},
 	},
 	open: func(m *machine) (*session, error) {
 		fake, err := m.server(&fakeServer{})
@@ -76,9 +76,9 @@ var fakeTime = group{
 	name: "fake-time",
 	rows: []row{
 		{id: "fake-last-1-p50", what: "fake: last-token error, 10 ms + 63 x 2 ms, 1 stream, p50", unit: "ms", atMost: true, must: 0.2, aim: none},
-		{id: "fake-last-1-p99", what: "… p99", unit: "ms", atMost: true, must: 2, aim: none},
-		{id: "fake-last-64-p50", what: "… 64 streams, p50", unit: "ms", atMost: true, must: 0.2, aim: none},
-		{id: "fake-last-64-p99", what: "… p99", unit: "ms", atMost: true, must: 2, aim: none},
+		{id: "fake-last-1-p99", what: "fake: last-token error, 10 ms + 63 x 2 ms, 1 stream, p99", unit: "ms", atMost: true, must: 2, aim: none},
+		{id: "fake-last-64-p50", what: "fake: last-token error, 10 ms + 63 x 2 ms, 64 streams, p50", unit: "ms", atMost: true, must: 0.2, aim: none},
+		{id: "fake-last-64-p99", what: "fake: last-token error, 10 ms + 63 x 2 ms, 64 streams, p99", unit: "ms", atMost: true, must: 2, aim: none},
 		{id: "fake-late", what: "fake: server-side actual − planned there, p50", unit: "ms", atMost: true, must: 0.1, aim: none},
 	},
 	open: func(m *machine) (*session, error) {

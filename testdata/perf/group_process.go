@@ -16,7 +16,7 @@ var transports = group{
 	name: "memnet",
 	rows: []row{
 		{id: "memnet-trip", what: "in-memory transport ÷ loopback TCP: round trip", atMost: true, must: 0.65, aim: none},
-		{id: "memnet-event", what: "… CPU per event", atMost: true, must: 0.1, aim: none},
+		{id: "memnet-event", what: "in-memory transport ÷ loopback TCP: CPU per event", atMost: true, must: 0.1, aim: none},
 	},
 	open: func(m *machine) (*session, error) {
 		round := func(s *sheet, n int) error {
@@ -39,8 +39,8 @@ var transports = group{
 var recording = group{
 	name: "recording",
 	rows: []row{
-		{id: "record-ns", what: "recording, per event", unit: "ns", atMost: true, must: 1, aim: none},
-		{id: "record-bytes", what: "… memory", unit: "B", atMost: true, must: 8, aim: none},
+		{id: "record-ns", what: "recording, time per event", unit: "ns", atMost: true, must: 1, aim: none},
+		{id: "record-bytes", what: "recording, memory per event", unit: "B", atMost: true, must: 8, aim: none},
 	},
 	open: func(m *machine) (*session, error) {
 		test, err := buildTest("pkg/client")
@@ -75,7 +75,7 @@ var virtualTime = group{
 	name: "virtual",
 	rows: []row{
 		{id: "virtual-error", what: "virtual time, 1,000 streams x 147 gaps: largest error", unit: "ns", atMost: true, must: 0, aim: none},
-		{id: "virtual-real", what: "… real time", unit: "s", atMost: true, must: 2, aim: none},
+		{id: "virtual-real", what: "virtual time, 1,000 streams x 147 gaps: real time", unit: "s", atMost: true, must: 2, aim: none},
 	},
 	open: func(m *machine) (*session, error) {
 		test, err := buildTest("testdata/perf")
@@ -103,8 +103,8 @@ var virtualTime = group{
 var gateSpeed = group{
 	name: "gate",
 	rows: []row{
-		{id: "gate-time", what: "gate: 1 million result lines", unit: "s", atMost: true, must: 10, aim: none},
-		{id: "gate-memory", what: "… memory", unit: "MiB", atMost: true, must: 500, aim: none},
+		{id: "gate-time", what: "gate: time for 1 million result lines", unit: "s", atMost: true, must: 10, aim: none},
+		{id: "gate-memory", what: "gate: memory for 1 million result lines", unit: "MiB", atMost: true, must: 500, aim: none},
 	},
 	open: func(m *machine) (*session, error) {
 		test, err := buildTest("pkg/gate")
@@ -130,32 +130,37 @@ var gateSpeed = group{
 	},
 }
 
-// A testBinary is a package's tests, for what cannot be measured from outside.
-type testBinary struct{ exe, dir string }
+// A binary is built for a group: a program, or a package's tests for what cannot be measured from outside.
+type binary struct{ exe, dir string }
 
 // root is this repository, seen from the folder that this program runs in.
 const root = "../.."
 
-func buildTest(pkg string) (*testBinary, error) {
+func buildTest(pkg string) (*binary, error) { return goBuild(filepath.Join(root, pkg), "test", "-c") }
+
+func build(dir string) (*binary, error) { return goBuild(dir, "build", "-buildvcs=false") }
+
+// goBuild builds what is in a folder, with what that folder's go.mod says.
+func goBuild(dir string, args ...string) (*binary, error) {
 	tmp, err := os.MkdirTemp("", "tokpace-perf-")
 	if err != nil {
 		return nil, err
 	}
-	t := &testBinary{exe: filepath.Join(tmp, "perf.test"), dir: filepath.Join(root, pkg)}
-	cmd := exec.Command("go", "test", "-c", "-o", t.exe, ".")
-	cmd.Dir = t.dir
+	b := &binary{exe: filepath.Join(tmp, "perf.bin"), dir: dir}
+	cmd := exec.Command("go", append(args, "-o", b.exe, ".")...)
+	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.remove()
-		return nil, fmt.Errorf("go test -c in %s: %w: %s", pkg, err, bytes.TrimSpace(out))
+		b.remove()
+		return nil, fmt.Errorf("go %s in %s: %w: %s", args[0], dir, err, bytes.TrimSpace(out))
 	}
-	return t, nil
+	return b, nil
 }
 
-func (t *testBinary) run(cpu int, args ...string) (out []byte, err error) {
+func (b *binary) run(cpu int, args ...string) (out []byte, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), childLimit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, t.exe, args...)
-	cmd.Dir = t.dir
+	cmd := exec.CommandContext(ctx, b.exe, args...)
+	cmd.Dir = b.dir
 	cmd.Env = append(os.Environ(), "PERF=1")
 	var both bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &both, &both
@@ -168,7 +173,7 @@ func (t *testBinary) run(cpu int, args ...string) (out []byte, err error) {
 	return both.Bytes(), nil
 }
 
-func (t *testBinary) remove() { _ = os.RemoveAll(filepath.Dir(t.exe)) }
+func (b *binary) remove() { _ = os.RemoveAll(filepath.Dir(b.exe)) }
 
 // numbers finds a pattern and reads its groups.
 func numbers(text []byte, pattern string) ([]float64, error) {

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
+	"strconv"
 	"time"
 )
 
@@ -16,18 +18,23 @@ var streams = group{
 	name: "streams",
 	rows: []row{
 		{id: "sse-json", what: "SSE events/s, 64 events a write, ÷ net/http + encoding/json", must: 6, aim: 12},
-		{id: "sse-wrk", what: "… ÷ wrk reading the same bytes", must: 0.25, aim: 0.55},
-		{id: "sse-raw", what: "… ÷ a byte counter in Go", must: none, aim: none},
-		{id: "sse-sdk", what: "… ÷ the openai-go SDK", must: none, aim: none},
-		{id: "sse-nethttp", what: "… with transport=net/http, ÷ net/http + encoding/json", must: none, aim: none},
+		{id: "sse-wrk", what: "SSE events/s ÷ wrk reading the same bytes", must: 0.25, aim: 0.55},
+		{id: "sse-raw", what: "SSE events/s ÷ a byte counter in Go", must: none, aim: none},
+		{id: "sse-sdk", what: "SSE events/s ÷ the openai-go SDK", must: none, aim: none},
+		{id: "sse-nethttp", what: "SSE events/s with transport=net/http ÷ net/http + encoding/json", must: none, aim: none},
 	},
 	open: func(m *machine) (*session, error) {
-		srv, err := m.server(&blastServer{Tokens: blastTokens})
+		req, err := chatRequest(blastTokens)
 		if err != nil {
 			return nil, err
 		}
-		req, err := chatRequest(blastTokens)
+		sdk, err := build("openaisdk")
 		if err != nil {
+			return nil, err
+		}
+		srv, err := m.server(&blastServer{Tokens: blastTokens})
+		if err != nil {
+			sdk.remove()
 			return nil, err
 		}
 		round := func(s *sheet, n int) error {
@@ -47,28 +54,44 @@ var streams = group{
 					continue
 				}
 				var r sseResult
-				if err := m.client(&sseClient{Client: name, URL: srv.url, Streams: loadConns, Tokens: blastTokens, For: loadFor}, &r); err != nil {
+				var err error
+				if name == openAI {
+					err = sdkRate(m, sdk, srv.url, &r)
+				} else {
+					err = m.client(&sseClient{Client: name, URL: srv.url, Streams: loadConns, Tokens: blastTokens, For: loadFor}, &r)
+				}
+				if err != nil {
 					return err
 				}
 				rate[name] = r.PerSecond
 				s.bench("SSE/client="+name, r.PerSecond, "events/s", r.CPU, "cpu-ns/event")
 			}
 			s.add("sse-json", rate[ours]/rate[naive])
-			s.add("sse-wrk", rate[ours]/rate["wrk"])
+			if rate["wrk"] > 0 {
+				s.add("sse-wrk", rate[ours]/rate["wrk"])
+			}
 			s.add("sse-raw", rate[ours]/rate[rawBytes])
 			s.add("sse-sdk", rate[ours]/rate[openAI])
 			s.add("sse-nethttp", rate[oursNetHTTP]/rate[naive])
 			return nil
 		}
-		return &session{round, srv.close}, nil
+		return &session{round, func() { srv.close(); sdk.remove() }}, nil
 	},
+}
+
+func sdkRate(m *machine, sdk *binary, url string, r *sseResult) error {
+	out, err := m.tool(sdk.exe, "-url", url, "-model", model, "-streams", strconv.Itoa(loadConns), "-tokens", strconv.Itoa(blastTokens), "-for", loadFor.String())
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(out, r)
 }
 
 var secure = group{
 	name: "secure",
 	rows: []row{
 		{id: "tls-plain", what: "SSE events/s over TLS ÷ without", must: none, aim: none},
-		{id: "tls-json", what: "… ÷ net/http + encoding/json over TLS", must: none, aim: none},
+		{id: "tls-json", what: "SSE events/s over TLS ÷ net/http + encoding/json over TLS", must: none, aim: none},
 		{id: "http2-plain", what: "SSE events/s over HTTP/2 (transport=net/http) ÷ HTTP/1.1 without TLS", must: none, aim: none},
 	},
 	open: func(m *machine) (*session, error) {
@@ -110,8 +133,8 @@ var parsing = group{
 	name: "parsing",
 	rows: []row{
 		{id: "parse-json", what: "in-memory parse ÷ encoding/json", must: 50, aim: 80},
-		{id: "parse-best", what: "… ÷ jsonparser, the best JSON library", must: 5, aim: 7},
-		{id: "parse-allocs", what: "… allocations per event", atMost: true, must: 0, aim: 0},
+		{id: "parse-best", what: "in-memory parse ÷ jsonparser, the best JSON library", must: 5, aim: 7},
+		{id: "parse-allocs", what: "in-memory parse: allocations per event", atMost: true, must: 0, aim: 0},
 	},
 	open: func(m *machine) (*session, error) {
 		round := func(s *sheet, n int) error {

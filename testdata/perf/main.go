@@ -100,7 +100,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		for _, g := range chosen {
 			fmt.Fprintf(stdout, "%s\n", g.name)
 			for _, r := range g.rows {
-				fmt.Fprintf(stdout, "\t%s\t%s\n", r.id, r.what)
+				fmt.Fprintf(stdout, "    %s\n", r.what)
 			}
 		}
 		return 0
