@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"strconv"
 	"time"
 
 	"github.com/buger/jsonparser"
@@ -47,7 +46,7 @@ func (s *parseClient) run() error {
 	case encodingJSON:
 		parse = func(r io.Reader) (int, error) { return parseLines(r, decodeStruct()) }
 	case jsonParser:
-		parse = func(r io.Reader) (int, error) { return parseLines(r, decodeJSONParser) }
+		parse = func(r io.Reader) (int, error) { return parseLines(r, decodeJSONParser()) }
 	case framing:
 		parse = func(r io.Reader) (int, error) {
 			return parseLines(r, func([]byte) (bool, error) { return true, nil })
@@ -102,18 +101,25 @@ func (p pieces) Read(b []byte) (int, error) { return p.r.Read(b[:min(len(b), par
 func parseOurs(r io.Reader) (events int, err error) {
 	var at time.Duration
 	reader := sse.NewReader(r, func() time.Duration { at++; return at })
+	defer reader.Release()
 	st := api.NewStream(api.Chat)
+	st.DiscardText = true
+	defer st.Release()
 	for {
-		ev, err := reader.Next()
+		_, out, f, err := st.Next(reader)
 		if err == io.EOF {
 			break
 		}
 		if err != nil {
 			return 0, err
 		}
-		if _, f := st.Event(ev.Data, ev.Type); f != nil {
+		if f != nil {
 			return 0, f
 		}
+		events += out.Events
+	}
+	if events != st.Outputs() {
+		return 0, fmt.Errorf("%d events, then %d", events, st.Outputs())
 	}
 	if f := st.End(); f != nil {
 		return 0, f
@@ -160,42 +166,34 @@ func decodeStruct() func([]byte) (bool, error) {
 	}
 }
 
-// decodeJSONParser takes the content, the finish reason and the usage with jsonparser, which checks nothing else.
-func decodeJSONParser(data []byte) (bool, error) {
+// decodeJSONParser takes the content, the finish reason and the usage with jsonparser, in one pass. It checks nothing else.
+func decodeJSONParser() func([]byte) (bool, error) {
 	var (
 		output bool
+		tokens int64
 		failed error
 	)
-	_, err := jsonparser.ArrayEach(data, func(choice []byte, _ jsonparser.ValueType, _ int, err error) {
-		if err != nil {
+	// Made once: a closure for each event would be an allocation.
+	take := func(path int, value []byte, kind jsonparser.ValueType, err error) {
+		switch {
+		case err != nil:
 			failed = err
-			return
-		}
-		content, _, _, err := jsonparser.Get(choice, "delta", "content")
-		if err != nil && !errors.Is(err, jsonparser.KeyPathNotFoundError) {
-			failed = err
-			return
-		}
-		output = output || len(content) > 0
-		if reason, kind, _, err := jsonparser.Get(choice, "finish_reason"); err == nil && kind == jsonparser.String && len(reason) == 0 {
+		case path == 0:
+			output = len(value) > 0
+		case path == 1 && kind == jsonparser.String && len(value) == 0:
 			failed = errors.New("empty finish reason")
-		}
-	}, "choices")
-	if err == nil {
-		err = failed
-	}
-	if err != nil {
-		return false, err
-	}
-	usage, kind, _, err := jsonparser.Get(data, "usage")
-	if err == nil && kind == jsonparser.Object {
-		n, _, _, err := jsonparser.Get(usage, "completion_tokens")
-		if err != nil {
-			return false, err
-		}
-		if _, err := strconv.ParseInt(string(n), 10, 64); err != nil {
-			return false, err
+		case path == 2:
+			tokens, failed = jsonparser.ParseInt(value)
 		}
 	}
-	return output, nil
+	return func(data []byte) (bool, error) {
+		output, failed = false, nil
+		jsonparser.EachKey(data, take, chunkPaths...)
+		if tokens < 0 {
+			return false, errors.New("negative usage")
+		}
+		return output, failed
+	}
 }
+
+var chunkPaths = [][]string{{"choices", "[0]", "delta", "content"}, {"choices", "[0]", "finish_reason"}, {"usage", "completion_tokens"}}

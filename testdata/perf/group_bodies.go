@@ -87,7 +87,7 @@ var memory = group{
 		if err != nil {
 			return nil, err
 		}
-		slow, err := m.server(&pacedServer{TTFT: 2 * time.Second, ITL: 500 * time.Millisecond, Tokens: slowTokens, Spread: 500 * time.Millisecond})
+		slow, err := m.server(&pacedServer{TTFT: 4 * time.Second, ITL: 250 * time.Millisecond, Tokens: slowTokens, Spread: 500 * time.Millisecond})
 		if err != nil {
 			hold.close()
 			return nil, err
