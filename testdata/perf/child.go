@@ -172,8 +172,9 @@ type server struct {
 type usage struct {
 	CPU      time.Duration // since its start
 	Resident int64         // bytes
-	// Late is actual − planned of each event of the fake server, since the last time it was asked.
-	Late []int64 `json:",omitempty"`
+	// Late is actual − planned of each event of the fake server, since the last time it was asked, in nanoseconds; Last
+	// is how much later the last token of each stream was than the first.
+	Late, Last []int64 `json:",omitempty"`
 }
 
 func (m *machine) server(s spec) (*server, error) {
@@ -228,7 +229,7 @@ func (s *server) close() {
 }
 
 // serving is the rest of a server's life, once it listens at url.
-func serving(url string, late func() []int64) error {
+func serving(url string, more func(*usage)) error {
 	if err := result(url); err != nil {
 		return err
 	}
@@ -237,8 +238,8 @@ func serving(url string, late func() []int64) error {
 		if err != nil {
 			return err
 		}
-		if late != nil {
-			u.Late = late()
+		if more != nil {
+			more(&u)
 		}
 		if err := result(u); err != nil {
 			return err

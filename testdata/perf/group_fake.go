@@ -107,7 +107,7 @@ var fakeTime = group{
 				}
 				late = append(late, u.Late...)
 				s.bench(fmt.Sprintf("FakeTime/streams=%d", c.streams), r.P50, "last-token-error-p50-ns", r.P99, "last-token-error-p99-ns",
-					percentile(u.Late, 50), "late-p50-ns", percentile(u.Late, 99), "late-p99-ns")
+					percentile(u.Late, 50), "late-p50-ns", percentile(u.Late, 99), "late-p99-ns", percentile(u.Last, 50), "server-last-token-error-p50-ns", percentile(u.Last, 99), "server-last-token-error-p99-ns")
 				s.add(fmt.Sprintf("fake-last-%d-p50", c.streams), float64(r.P50)/milli)
 				s.add(fmt.Sprintf("fake-last-%d-p99", c.streams), float64(r.P99)/milli)
 			}

@@ -29,14 +29,20 @@ func (s *fakeServer) run() error {
 	}
 	go func() { _ = srv.Serve(l) }()
 	defer srv.Close()
-	return serving("http://"+l.Addr().String(), func() (late []int64) {
+	return serving("http://"+l.Addr().String(), func(u *usage) {
 		for _, r := range srv.Journal() {
+			late := make([]int64, 0, len(r.Events))
 			for _, e := range r.Events {
-				late = append(late, int64(e.Actual-e.Planned))
+				if e.Kind == fakeserver.KindToken {
+					late = append(late, int64(e.Actual-e.Planned))
+				}
+			}
+			if n := len(late); n > 0 {
+				u.Late = append(u.Late, late...)
+				u.Last = append(u.Last, max(late[n-1]-late[0], late[0]-late[n-1]))
 			}
 		}
 		srv.Reset()
-		return late
 	})
 }
 
