@@ -53,9 +53,24 @@ func errorPlan(err error) *Plan {
 
 // appendString appends s as a JSON string.
 func appendString(b []byte, s string) []byte {
+	if isPlain(s) { // as nearly every model's name is
+		b = append(b, '"')
+		b = append(b, s...)
+		return append(b, '"')
+	}
 	q, err := json.Marshal(s)
 	if err != nil {
 		panic(err) // strings always marshal
 	}
 	return append(b, q...)
+}
+
+// isPlain reports whether a JSON string needs no escapes for s.
+func isPlain(s string) bool {
+	for _, c := range []byte(s) {
+		if c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			return false
+		}
+	}
+	return true
 }

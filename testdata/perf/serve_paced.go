@@ -31,7 +31,11 @@ func (s *pacedServer) run() error {
 	tail := append(chunk(chunk(nil, []byte(usageEvent(32, s.Tokens))), []byte(doneEvent)), lastChunk...)
 	var active atomic.Int64
 	url, err := serveWires(s.TLS, func(c *wire) error {
-		var p pacer.Pacer
+		var (
+			p   pacer.Pacer
+			own int64 // of active
+		)
+		defer func() { active.Add(-own) }()
 		running := newStampedEvent(eventClose)
 		last := newStampedEvent(eventLength)
 		for {
@@ -51,6 +55,7 @@ func (s *pacedServer) run() error {
 				}
 				continue
 			}
+			own++
 			active.Add(1)
 			if s.Hold {
 				continue
@@ -77,6 +82,7 @@ func (s *pacedServer) run() error {
 			if _, err := c.Write(tail); err != nil {
 				return err
 			}
+			own--
 			active.Add(-1)
 		}
 	})
