@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"strconv"
 	"sync"
@@ -22,6 +23,8 @@ type memoryClient struct {
 
 type memoryResult struct {
 	PerStream float64 // bytes, at most at any time
+	// Stack and Heap are what of it Go says was for goroutines' stacks and for values.
+	Stack, Heap float64
 }
 
 func (s *memoryClient) role() string { return "client-memory" }
@@ -42,6 +45,8 @@ func (s *memoryClient) run() error {
 	if err != nil {
 		return err
 	}
+	var memBefore, memAfter runtime.MemStats
+	runtime.ReadMemStats(&memBefore)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var wg sync.WaitGroup
@@ -54,7 +59,7 @@ func (s *memoryClient) run() error {
 		wg.Wait()
 		close(done)
 	}()
-	most, err := s.watch(asking, done)
+	most, err := s.watch(asking, done, func() { runtime.ReadMemStats(&memAfter) })
 	if err != nil {
 		return err
 	}
@@ -68,12 +73,16 @@ func (s *memoryClient) run() error {
 			}
 		}
 	}
-	return result(memoryResult{float64(most-before) / float64(s.Streams)})
+	per := func(after, before uint64) float64 { return (float64(after) - float64(before)) / float64(s.Streams) }
+	return result(memoryResult{
+		PerStream: float64(most-before) / float64(s.Streams),
+		Stack:     per(memAfter.StackInuse, memBefore.StackInuse), Heap: per(memAfter.HeapInuse, memBefore.HeapInuse),
+	})
 }
 
 // watch returns the largest memory until the streams have ended or, if they never end, until a while after the server
-// has them all.
-func (s *memoryClient) watch(asking *wire, done chan struct{}) (most int64, err error) {
+// has them all, and calls once when it has.
+func (s *memoryClient) watch(asking *wire, done chan struct{}, once func()) (most int64, err error) {
 	const every = 20 * time.Millisecond
 	all, seen := false, 0
 	for more := 10; more > 0; {
@@ -104,7 +113,9 @@ func (s *memoryClient) watch(asking *wire, done chan struct{}) (most int64, err 
 			return 0, err
 		}
 		seen = max(seen, n)
-		all = n == s.Streams
+		if all = n == s.Streams; all {
+			once()
+		}
 	}
 	return most, nil
 }

@@ -97,12 +97,12 @@ var memory = group{
 			if err := m.client(&memoryClient{URL: hold.url, Streams: 2000}, &r); err != nil {
 				return err
 			}
-			s.bench("Memory/streams=2000/state=idle", r.PerStream, "B/stream")
+			s.bench("Memory/streams=2000/state=idle", r.PerStream, "B/stream", r.Stack, "stack-B/stream", r.Heap, "heap-B/stream")
 			s.add("idle-stream", r.PerStream/kib)
 			if err := m.client(&memoryClient{URL: slow.url, Streams: 5000, Finish: true, Tokens: slowTokens}, &r); err != nil {
 				return err
 			}
-			s.bench("Memory/streams=5000/state=slow", r.PerStream, "B/stream")
+			s.bench("Memory/streams=5000/state=slow", r.PerStream, "B/stream", r.Stack, "stack-B/stream", r.Heap, "heap-B/stream")
 			s.add("slow-stream", r.PerStream/kib)
 			return nil
 		}

@@ -58,7 +58,7 @@ var recording = group{
 			if err != nil {
 				return err
 			}
-			ns, err := numbers(out, `([0-9.]+) ns/event`)
+			ns, err := numbers(out, `way=one-event\S*\s+[0-9]+\s+([0-9.]+) ns/event`)
 			if err != nil {
 				s.lack("record-ns", "pkg/client has no BenchmarkRecord")
 				return nil

@@ -11,8 +11,8 @@
 // Server and client are processes of their own, each held on one processor, with GOMAXPROCS=1. Where the server's
 // lateness matters its own send stamps, in the text of its tokens, are what times are compared with.
 //
-// The results are printed, and kept in DATE.txt: every single measurement in the benchmark format, the table as
-// comments.
+// The results are printed and, when all was measured on an idle machine, kept in DATE.txt: every single measurement in
+// the benchmark format, the table as comments. -readme then copies the table into README.
 //
 // Exit codes: 0 all limits hold; 1 one does not; 2 something could not be measured, for example because a peer is not
 // installed; 3 the machine was not idle enough, so that nothing is decided. Several at once: 2, then 3, then 1.
@@ -54,6 +54,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	busy := fs.Bool("busy", false, "measure although the machine is not idle (the exit code is 3 nevertheless)")
 	list := fs.Bool("list", false, "list the groups and their rows")
 	profiles := fs.String("profile", "", "folder for the processor profiles of all servers and clients (which costs a few percent)")
+	readme := fs.Bool("readme", false, "put the last run that is kept into README's table")
 	tools := fs.Bool("tools", false, "install the peers that are programs")
 	if err := fs.Parse(args); err != nil {
 		return 2
@@ -83,6 +84,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return fail(errors.New("-rounds must be at least 1"))
 	case *tools:
 		if err := installTools(stdout); err != nil {
+			return fail(err)
+		}
+		return 0
+	case *readme:
+		if err := writeReadme(); err != nil {
 			return fail(err)
 		}
 		return 0
@@ -168,7 +174,8 @@ func (p *perf) run() int {
 	}
 	table := s.table(p.groups)
 	fmt.Fprintf(p.stdout, "%s\n\n%s", head, table)
-	if p.whole {
+	miss, lack := s.failed(p.groups)
+	if p.whole && idle && !broken && !lack {
 		name := begun.Format(time.DateOnly) + ".txt"
 		if err := os.WriteFile(name, []byte(file(head, table, s.lines)), 0o666); err != nil {
 			fmt.Fprintf(p.stderr, "perf: %v\n", err)
@@ -178,7 +185,6 @@ func (p *perf) run() int {
 	} else {
 		fmt.Fprintf(p.stdout, "\n%s\n", strings.Join(s.lines, "\n"))
 	}
-	miss, lack := s.failed(p.groups)
 	switch {
 	case broken || lack:
 		return 2

@@ -195,41 +195,53 @@ func TestFileIsBenchmarkText(t *testing.T) {
 	}
 }
 
-// README's table has every promise, and what the newest run measured.
+// README's table has every promise, and what the last run that is kept measured.
 func TestReadmeTable(t *testing.T) {
 	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	wanted := newSheet()
-	files, err := filepath.Glob("20*.txt")
+	name, kept, err := lastRun()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var kept string
-	if len(files) > 0 {
-		text, err := os.ReadFile(slices.Max(files))
-		if err != nil {
-			t.Fatal(err)
-		}
-		kept = string(text)
+	table, err := promises(kept)
+	if err != nil {
+		t.Fatal(name, err)
 	}
-	for line := range strings.Lines(wanted.table(groups)) {
-		cells := strings.Split(line, " | ")
-		if len(cells) < 5 || cells[1] == "" || cells[1] == "must" {
-			continue // not a promise
+	if !bytes.Contains(readme, []byte(tableBegin+table+tableEnd)) {
+		t.Errorf("README's table is not that of the rows here and of %q: go run . -readme", name)
+	}
+}
+
+func TestPromises(t *testing.T) {
+	s := newSheet()
+	for _, g := range groups {
+		for _, r := range g.rows {
+			s.add(r.id, 1)
 		}
-		promise := strings.Join(cells[:3], " | ") + " | "
-		if kept != "" {
-			i := strings.Index(kept, "# "+promise)
-			if i < 0 {
-				t.Errorf("%s does not have %q: run make perf", slices.Max(files), promise)
-				continue
+	}
+	bare, err := promises("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	full, err := promises(file("head", s.table(groups), nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Count(bare, "\n") != strings.Count(full, "\n") || strings.Contains(full, notMeasured) || !strings.Contains(full, " 1 [1–1] |") {
+		t.Errorf("%s\n%s", bare, full)
+	}
+	if _, err := promises("# | something else |\n"); err == nil {
+		t.Error("a run without the rows passes")
+	}
+	seen := map[string]bool{}
+	for _, g := range groups {
+		for _, r := range g.rows {
+			if seen[r.what] || seen[r.id] {
+				t.Errorf("%s is there twice", r.what)
 			}
-			promise, _, _ = strings.Cut(kept[i+2:], "\n")
-		}
-		if !bytes.Contains(readme, []byte(promise)) {
-			t.Errorf("README's table does not have %q", promise)
+			seen[r.what], seen[r.id] = true, true
 		}
 	}
 }
