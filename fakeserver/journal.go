@@ -145,13 +145,23 @@ func (e *entry) headers(actual time.Duration) {
 	e.mu.Unlock()
 }
 
-// event notes the start of a write; wrote adds its bytes.
+// event notes the start of a write, as if all of Data had been written: that is nearly always so, and a lock less. wrote
+// adds the bytes of a Section, and takes away those that were not written.
 func (e *entry) event(ev *Event, actual time.Duration) {
+	bytes := int64(len(ev.Data))
+	if ev.Section != nil {
+		bytes = 0
+	}
 	e.mu.Lock()
 	if n := len(e.record.Events); n == cap(e.record.Events) && n < e.stamps {
-		e.record.Events = append(make([]Stamp, 0, min(2*n, e.stamps)), e.record.Events...)
+		room := 2 * n
+		if room+n/2 >= e.stamps {
+			room = e.stamps
+		}
+		e.record.Events = append(make([]Stamp, 0, room), e.record.Events...)
 	}
-	e.record.Events = append(e.record.Events, Stamp{Planned: ev.At, Actual: actual, Kind: ev.Kind, Mark: ev.Mark})
+	e.record.Events = append(e.record.Events, Stamp{Planned: ev.At, Actual: actual, Bytes: bytes, Kind: ev.Kind, Mark: ev.Mark})
+	e.record.BodyBytes += bytes
 	e.mu.Unlock()
 }
 

@@ -137,10 +137,11 @@ func (o *writer) run(p *Plan) (how string) {
 	if p.Status == 0 {
 		return o.end(p)
 	}
-	if o.wait(p.HeadersAt) != nil {
+	now, err := o.wait(p.HeadersAt)
+	if err != nil {
 		return o.s.gone()
 	}
-	o.entry.headers(time.Since(o.arrived))
+	o.entry.headers(now)
 	if o.head(p) != nil {
 		return o.s.gone()
 	}
@@ -151,10 +152,10 @@ func (o *writer) run(p *Plan) (how string) {
 			o.entry.act(ActionStall, before)
 		}
 		before = e.At
-		if o.wait(e.At) != nil {
+		now, err := o.wait(e.At)
+		if err != nil {
 			return o.s.gone()
 		}
-		now := time.Since(o.arrived)
 		o.entry.event(e, now)
 		o.tally.event(e, left == 0 && p.End == EndClean, now)
 		if o.write(e) != nil {
@@ -171,8 +172,17 @@ func (o *writer) end(p *Plan) (how string) {
 		<-o.ctx.Done()
 		return o.s.gone()
 	}
-	if p.EndAt != 0 && o.wait(p.endAt()) != nil || p.Status == 0 && o.wait(p.HeadersAt) != nil {
-		return o.s.gone()
+	due := time.Duration(-1)
+	switch {
+	case p.EndAt != 0:
+		due = p.endAt()
+	case p.Status == 0:
+		due = p.HeadersAt
+	}
+	if due >= 0 {
+		if _, err := o.wait(due); err != nil {
+			return o.s.gone()
+		}
 	}
 	switch p.End {
 	case EndCut:
@@ -207,14 +217,23 @@ func (o *writer) head(p *Plan) error {
 	return o.http.head(p)
 }
 
-// wait blocks until the planned time at, or fails when the client or the server is gone, also when at is past.
-func (o *writer) wait(at time.Duration) error {
-	return o.pacer.Until(o.ctx, o.arrived.Add(at))
+// wait blocks until the planned time at and returns the time it is then, or fails when the client or the server is gone,
+// also when at is past. Looking at the clock is most of what an event that is due costs beside its write: it is done once.
+func (o *writer) wait(at time.Duration) (now time.Duration, err error) {
+	if now = time.Since(o.arrived); now >= at {
+		return now, o.ctx.Err()
+	}
+	err = o.pacer.Until(o.ctx, o.arrived.Add(at))
+	return time.Since(o.arrived), err
 }
 
 func (o *writer) write(e *Event) error {
 	if e.Section == nil {
-		return o.writeData(e.Data)
+		n, err := o.writeData(e.Data)
+		if n != len(e.Data) {
+			o.entry.wrote(int64(n - len(e.Data)))
+		}
+		return err
 	}
 	buf := blocks.Get().(*[sliceSize]byte)
 	defer blocks.Put(buf)
@@ -226,7 +245,9 @@ func (o *writer) write(e *Event) error {
 		if err != nil && err != io.EOF {
 			return err
 		}
-		if err := o.writeData(buf[:n]); err != nil {
+		written, err := o.writeData(buf[:n])
+		o.entry.wrote(int64(written))
+		if err != nil {
 			return err
 		}
 		off += int64(n)
@@ -234,13 +255,9 @@ func (o *writer) write(e *Event) error {
 	return nil
 }
 
-func (o *writer) writeData(data []byte) (err error) {
-	var n int
+func (o *writer) writeData(data []byte) (n int, err error) {
 	if o.raw != nil {
-		n, err = o.raw.write(data)
-	} else {
-		n, err = o.http.write(data)
+		return o.raw.write(data)
 	}
-	o.entry.wrote(int64(n))
-	return err
+	return o.http.write(data)
 }
