@@ -8,9 +8,9 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
+	"example.com/tokpace/pkg/freelist"
 	"example.com/tokpace/pkg/pacer"
 )
 
@@ -21,8 +21,8 @@ const (
 )
 
 var (
-	bodies = sync.Pool{New: func() any { return new(bytes.Buffer) }}
-	blocks = sync.Pool{New: func() any { return new([sliceSize]byte) }}
+	bodies = freelist.List[*bytes.Buffer]{New: func() *bytes.Buffer { return new(bytes.Buffer) }}
+	blocks = freelist.List[*[sliceSize]byte]{New: func() *[sliceSize]byte { return new([sliceSize]byte) }}
 )
 
 // serve reads a request, plans it and writes the plan. It starts no goroutine.
@@ -59,7 +59,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 
 // receive reads a request to its end and plans the answer, nil if the request did not come to its end.
 func (s *Server) receive(w http.ResponseWriter, r *http.Request) (p *Plan, arrived time.Time) {
-	body := bodies.Get().(*bytes.Buffer)
+	body := bodies.Get()
 	body.Reset()
 	var err error
 	if r.Body != nil { // as it may be when a test calls the handler itself
@@ -235,7 +235,7 @@ func (o *writer) write(e *Event) error {
 		}
 		return err
 	}
-	buf := blocks.Get().(*[sliceSize]byte)
+	buf := blocks.Get()
 	defer blocks.Put(buf)
 	for off := int64(0); off < e.Section.Size(); {
 		if err := o.ctx.Err(); err != nil {
