@@ -87,7 +87,7 @@ func (r *repository) compare(t *testing.T, message string, args ...string) (code
 	if code != gate.CodeInput {
 		report = gate.Compare(r.results(t, out, "base.txt"), r.results(t, out, "head.txt"), nil)
 	}
-	r.git(t, "reset", "-q", "--hard", "base")
+	r.git(t, "reset", "-q", "--hard", "base") // what was committed is gone, new files too
 	return code, report, text.String()
 }
 
@@ -118,7 +118,7 @@ func TestSelfComparison(t *testing.T) {
 	r := newRepository(t)
 	args := []string{"-bench", "."}
 	if runs == 1 {
-		args = []string{"-bench", "Chat/stream=true|Images/image=none|Rerank"}
+		args = []string{"-bench", "(Chat|Completions)/stream=true/conc=1$|Rerank/conc=1$", "-iters", "32"}
 	}
 	good := 0
 	for i := range runs {
@@ -163,9 +163,10 @@ func TestSelfTestFindings(t *testing.T) {
 	}
 	require.Positive(t, allocs)
 	wasteful := func() {
-		r.edit(t, "pkg/client/client.go", "\tc.once.Do(c.init)\n",
-			fmt.Sprintf("\tc.once.Do(c.init)\n\tfor range %d {\n\t\twasted = new([16]byte)\n\t}\n", int(math.Ceil(allocs*0.05))))
-		r.edit(t, "pkg/client/client.go", "package client\n", "package client\n\nvar wasted *[16]byte\n")
+		const do = "func (c *Client) Do(ctx context.Context, req *api.Request) *Exchange {\n"
+		r.edit(t, "pkg/client/client.go", do,
+			fmt.Sprintf("%s\tfor range %d {\n\t\twasted = new([16]byte)\n\t}\n", do, int(math.Ceil(allocs*0.05))))
+		require.NoError(t, os.WriteFile(filepath.Join(r.dir, "pkg", "client", "wasted.go"), []byte("package client\n\nvar wasted *[16]byte\n"), 0o644))
 	}
 	for _, c := range []struct {
 		name    string
