@@ -18,6 +18,7 @@ type Run struct {
 	done    chan *client.Exchange
 	limits  Limits
 	limit   int // of requests, 0 when there is none
+	observe func(*client.Exchange)
 	starved atomic.Int64
 	stopped atomic.Bool
 	timer   *time.Timer // of limits.Duration
@@ -42,7 +43,7 @@ var errOver = errors.New("the run's time is over")
 
 // newRun makes a run whose Done holds n exchanges that nobody has received yet.
 func newRun(ctx context.Context, limits Limits, limit, n int) *Run {
-	r := &Run{done: make(chan *client.Exchange, n), limits: limits, limit: limits.requests(limit), parent: ctx}
+	r := &Run{done: make(chan *client.Exchange, n), limits: limits, limit: limits.requests(limit), parent: ctx, observe: observer(ctx)}
 	r.ctx, r.cut = context.WithCancelCause(ctx)
 	r.sending, r.halt = context.WithCancel(r.ctx)
 	return r
@@ -148,6 +149,7 @@ func (r *Run) over() bool { return r.sending.Err() != nil }
 // keep takes in an exchange that has just ended, and delivers it.
 func (r *Run) keep(ex *client.Exchange) {
 	end := time.Now()
+	r.observe(ex)
 	r.mu.Lock()
 	if !ex.Sent.IsZero() && (r.first.IsZero() || ex.Sent.Before(r.first)) {
 		r.first = ex.Sent

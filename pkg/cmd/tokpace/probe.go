@@ -171,7 +171,7 @@ func (p *probe) run(cmd *cobra.Command) error {
 	about.bytes = len(req.Body)
 
 	ex := p.client.Do(ctx, req)
-	p.target.secrets.clean(ex)
+	ex.Redact(p.target.secrets)
 	if err := p.print(cmd.OutOrStdout(), about, ex); err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ type target struct {
 	shown   string // the whole URL without what may be secret
 	header  http.Header
 	key     string
-	secrets secrets
+	secrets api.Secrets
 
 	transport client.Transport
 }
