@@ -227,6 +227,8 @@ func TestMistakes(t *testing.T) {
 	t.Cleanup(html.Close)
 	locked := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) }))
 	t.Cleanup(locked.Close)
+	notes := filepath.Join(t.TempDir(), "notes.txt")
+	require.NoError(t, os.WriteFile(notes, []byte("notes that nobody wants to lose"), 0o666))
 	any, serve := []string{"-test.bench=Chat"}, []string{"-test.bench=Serve"}
 	for name, c := range map[string]struct {
 		env   []string
@@ -269,6 +271,11 @@ func TestMistakes(t *testing.T) {
 		"no key, ready check":  {[]string{"OPENAI_BASE_URL=" + locked.URL}, append(serve, "-tokpace.ready-check-timeout-sec=60"), "set OPENAI_API_KEY"},
 		"proxy on h1":          {[]string{"TOKPACE_PROXY=http://127.0.0.1:1"}, any, "proxy needs transport=net/http"},
 		"no such file":         {nil, append(any, "-tokpace.ca-cert=/does/not/exist"), "/does/not/exist"},
+		"records nowhere":      {[]string{"TOKPACE_RECORDS=/no/such/folder/r.ndjson"}, any, "records: open "},
+		"records over notes":   {nil, append(any, "-tokpace.records="+notes), "holds something else than records: give another file"},
+		"text without records": {[]string{"TOKPACE_RECORDS_TEXT=1"}, any, "records-text needs records"},
+		"bad progress":         {[]string{"TOKPACE_PROGRESS=no"}, any, "TOKPACE_PROGRESS=no: want auto or off"},
+		"bad grace":            {[]string{"TOKPACE_GRACE=-1s"}, any, "TOKPACE_GRACE=-1s: want a duration"},
 		"skip check, no model": {[]string{"OPENAI_BASE_URL=" + srv.URL, "TOKPACE_SKIP_CHECK=1"}, any, "needs TOKPACE_MODEL"},
 	} {
 		t.Run(name, func(t *testing.T) {

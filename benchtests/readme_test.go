@@ -47,6 +47,7 @@ func TestReadmeCommands(t *testing.T) {
 	full := os.Getenv("README_FULL") != ""
 	commands := readmeCommands(t)
 	require.GreaterOrEqual(t, len(commands), 7)
+	records := filepath.Join(t.TempDir(), "records.ndjson.gz")
 	for _, c := range commands {
 		t.Run(c, func(t *testing.T) {
 			run := strings.ReplaceAll(c, "127.0.0.1:8000", u.Host)
@@ -89,6 +90,14 @@ func TestReadmeCommands(t *testing.T) {
 				}
 				run = strings.ReplaceAll(c, "bench-out", dir)
 				want = "result: 1 ok"
+			case strings.Contains(c, "jq "):
+				// It reads what the command before it has written.
+				if _, err := exec.LookPath("jq"); err != nil {
+					t.Skip("there is no jq")
+				}
+				run, want = strings.Replace(c, "records.ndjson.gz", records, 1), "."
+			case strings.Contains(c, "TOKPACE_RECORDS="):
+				run, want = strings.Replace(c, "$PWD/records.ndjson.gz", records, 1), "# records: "+records
 			case strings.Contains(c, "-bench Serve"):
 				want = "BenchmarkServe/backend=openai-chat/input=1024/output=128/conc=8"
 			case strings.Contains(c, "-bench "):

@@ -19,6 +19,29 @@
 // OPENAI_API_KEY name another; every setting is an environment variable
 // TOKPACE_…, listed by `go test . -args -help` in every package whose TestMain
 // is Main.
+//
+// Under Main, the controlling terminal shows where a benchmark is that takes longer
+// than a second. Ctrl-C or SIGTERM stops the sends; what is in flight may end in the
+// grace time, then it is cut off. The benchmark has no line then: what there is of
+// it is printed at the end, in lines that begin with #, and the exit code is 1. A
+// second one ends the process at once.
+//
+// TOKPACE_RECORDS names a file to which each request appends a line of JSON when it
+// has ended, before it is counted: the fields of client.Exchange, whose schema is
+// client.Schema, and these:
+//
+//	run        tells runs apart: name, GOMAXPROCS, start and commit
+//	benchmark  the benchmark's name
+//	metrics    version of the metrics' definitions
+//	warmup     true in a warm-up, which is in no metric
+//	index      number of the request in the data set
+//	sent       clock time of the send; absent when it came to none
+//	scheduled  when the schedule wanted the send; open loop only
+//	ready      when the load generator came to it; open loop only
+//
+// Clock times are RFC 3339 with nanoseconds. They follow the wall clock's at the
+// start of the run with the monotonic clock, so their differences within a run are
+// exact.
 package harness
 
 import (
@@ -39,6 +62,8 @@ var process struct {
 	exact    bool // Unit lines said assume=exact
 	ran      bool // a benchmark has come as far as sending
 	running  int  // benchmarks that are sending: they see an interrupt themselves
+	terminal *terminal
+	summary  string // of the run that was interrupted
 }
 
 func currentSettings() (*settings, error) {
@@ -61,6 +86,12 @@ func currentContext() context.Context {
 		return context.Background()
 	}
 	return process.ctx
+}
+
+func currentTerminal() *terminal {
+	process.Lock()
+	defer process.Unlock()
+	return process.terminal
 }
 
 func declaredExact() bool {

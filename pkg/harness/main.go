@@ -9,12 +9,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"regexp"
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
+	"sync"
 	"testing"
 	"time"
 
@@ -66,19 +65,16 @@ func run(m *testing.M) int {
 			return complain(err)
 		}
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	if _, err := set.openRecords(); err != nil {
+		return complain(err)
+	}
+	ctx, stop := watchInterrupts()
 	defer stop()
-	unhook := context.AfterFunc(ctx, func() {
-		stop() // a second interrupt ends the process at once
-		process.Lock()
-		defer process.Unlock()
-		if process.running == 0 {
-			os.Exit(exitInterrupt) // nothing of ours would see it
-		}
-	})
-	defer unhook()
 	process.Lock()
 	process.ctx = ctx
+	if !set.noProgress {
+		process.terminal = openTerminal()
+	}
 	process.Unlock()
 	s, _, err := find(ctx, Target{})
 	if err != nil {
@@ -97,7 +93,8 @@ func run(m *testing.M) int {
 	process.Unlock()
 	switch {
 	case ctx.Err() != nil:
-		return max(code, 1)
+		fmt.Print(comments())
+		return max(code, exitInterrupt)
 	case code == 0 && !ran && strings.Contains(pattern, "/"):
 		// Without a second level a benchmark that is not ours may have run.
 		return complain(fmt.Errorf("-bench %q matches no benchmark: there is one of that name, but none below it", pattern))
@@ -291,6 +288,9 @@ func printHeader(w io.Writer, s *server) {
 	}
 	fmt.Fprintf(w, "# default target: %s\n# model: %s\n# seed: %d\n", target, s.shown(s.model), s.settings.seed)
 	fmt.Fprintf(w, "# transport: %s\n", cmp.Or(s.settings.transport, client.H1))
+	if s.settings.records != "" {
+		fmt.Fprintf(w, "# records: %s\n", s.shown(s.settings.records))
+	}
 	if name := unusedProxy(s.settings); name != "" {
 		fmt.Fprintf(w, "# proxy: %s is set and not used (TOKPACE_PROXY=env would)\n", name)
 	}
@@ -321,7 +321,7 @@ func unusedProxy(s *settings) string {
 }
 
 // commit names the checked-out commit, "" outside a repository.
-func commit() string {
+var commit = sync.OnceValue(func() string {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty", "--abbrev=12").Output()
@@ -329,4 +329,4 @@ func commit() string {
 		return ""
 	}
 	return strings.TrimSpace(string(out))
-}
+})

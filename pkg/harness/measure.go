@@ -21,12 +21,16 @@ import (
 type prepared struct {
 	Benchmark // its Load with what the settings say of it
 
-	s      *server
-	c      *client.Client
-	src    dataset.Source
-	limit  int // of requests, by -benchtime
-	ctx    context.Context
-	cancel context.CancelFunc
+	s     *server
+	c     *client.Client
+	src   dataset.Source
+	limit int             // of requests, by -benchtime
+	ctx   context.Context // ends with an interrupt
+
+	recorder *load.Recorder // nil for none
+	name     string
+	runID    string
+	begun    time.Time
 }
 
 // prepare fails b when something is wrong.
@@ -35,9 +39,10 @@ func (m Benchmark) prepare(b *testing.B) *prepared {
 	if err := m.Goodput.Check(); err != nil {
 		b.Fatalf("goodput: %v", err)
 	}
-	p := &prepared{Benchmark: m, limit: requestLimit()}
-	p.ctx, p.cancel = context.WithCancel(currentContext())
-	b.Cleanup(p.cancel)
+	p := &prepared{Benchmark: m, limit: requestLimit(), ctx: currentContext(), name: b.Name(), begun: time.Now()}
+	if p.ctx.Err() != nil {
+		b.Fatal(errInterrupted)
+	}
 	s, release, err := find(p.ctx, m.Target)
 	if err != nil {
 		b.Fatal(err)
@@ -47,6 +52,13 @@ func (m Benchmark) prepare(b *testing.B) *prepared {
 		b.Fatal(err)
 	}
 	p.s, p.c, p.Load = s, s.client(m.Target.Header), s.load(m.Load)
+	if p.recorder, err = s.settings.openRecords(); err != nil {
+		b.Fatal(err)
+	}
+	if p.recorder != nil {
+		p.runID = runID(b, p.begun)
+		p.c.DiscardText = !s.settings.recordsText
+	}
 	p.c.Warm(p.ctx, p.Load.Connections(p.limit), "/v1/models")
 	process.Lock()
 	process.ran = true
@@ -58,10 +70,16 @@ func (m Benchmark) prepare(b *testing.B) *prepared {
 		process.Unlock()
 	})
 	p.fillPools()
-	warm, err := p.Load.WarmUp(p.ctx, p.c.Do, p.src)
+	b.Cleanup(watchTimeout(b))
+	_, warmup := p.ends()
+	w := p.begin(warmupPart, expected{warmup.Requests, warmup.Duration})
+	warm, err := p.Load.WarmUp(w.ctx, w.do, p.src)
+	w.end()
 	switch {
+	case w.err() != nil:
+		b.Fatal(w.err())
 	case p.ctx.Err() != nil:
-		b.Fatal("interrupted")
+		b.Fatal(errInterrupted)
 	case err != nil:
 		b.Fatalf("warm-up: %v", err)
 	}
@@ -141,21 +159,26 @@ func (p *prepared) send(b *testing.B) (r sent) {
 		failed        []*client.Exchange
 		seen          int
 	)
+	s := p.begin(wholeRun, p.expected())
+	defer s.end()
 	do := func(ctx context.Context, req *api.Request) *client.Exchange {
 		begun.Do(func() { runtime.ReadMemStats(&before) })
-		return p.c.Do(ctx, req)
+		return s.do(ctx, req)
 	}
 	for b.Loop() {
+		if p.ctx.Err() != nil {
+			s.interrupted(b, run)
+		}
 		if r.early {
 			continue
 		}
 		if run == nil {
-			run = p.Load.Start(p.ctx, do, p.src, p.limit)
+			run = s.start(p.Load, do, p.src, p.limit)
 		}
 		select {
 		case ex, ok := <-run.Done():
-			if p.ctx.Err() != nil {
-				continue // the other case ends the run
+			if p.ctx.Err() != nil || s.ctx.Err() != nil {
+				continue // the other cases end the run
 			}
 			if !ok {
 				if _, _, err := run.Wait(); err != nil {
@@ -171,24 +194,27 @@ func (p *prepared) send(b *testing.B) (r sent) {
 			}
 			if failed = append(failed, ex); len(failed) > p.s.settings.maxFail {
 				run.Stop()
-				p.cancel()
+				s.cut(nil)
 				run.Wait()
 				b.Fatal(metric.Failures(failed, seen))
 			}
-		case <-p.ctx.Done():
-			run.Stop()
+		case <-s.ctx.Done():
 			run.Wait()
-			b.Fatal("interrupted")
+			b.Fatal(s.err())
+		case <-p.ctx.Done():
+			s.interrupted(b, run)
 		}
 	}
 	run.Stop()
 	exchanges, elapsed, err := run.Wait()
 	runtime.ReadMemStats(&after)
-	if err != nil {
+	switch {
+	case s.err() != nil:
+		b.Fatal(s.err())
+	case p.ctx.Err() != nil:
+		s.interrupted(b, run)
+	case err != nil:
 		b.Fatal(err)
-	}
-	if p.ctx.Err() != nil {
-		b.Fatal("interrupted")
 	}
 	if r.early {
 		setN(b, len(exchanges))
@@ -197,6 +223,30 @@ func (p *prepared) send(b *testing.B) (r sent) {
 	r.starved = run.Starved()
 	r.bytes, r.allocs = after.TotalAlloc-before.TotalAlloc, after.Mallocs-before.Mallocs
 	return r
+}
+
+// ends is what the load says of its own end, and of its warm-up's.
+func (p *prepared) ends() (load.Limits, load.Warmup) {
+	switch l := p.Load.(type) {
+	case load.Closed:
+		return l.Limits, l.Warmup
+	case load.Open:
+		return l.Limits, l.Warmup
+	}
+	return load.Limits{}, load.Warmup{}
+}
+
+// expected is how far the run will go.
+func (p *prepared) expected() expected {
+	limits, _ := p.ends()
+	e := expected{requests: limits.Requests, duration: limits.Duration}
+	if p.limit > 0 && (e.requests <= 0 || p.limit < e.requests) {
+		e.requests = p.limit
+	}
+	if d, err := time.ParseDuration(flagValue("test.benchtime")); err == nil && (e.duration <= 0 || d < e.duration) {
+		e.duration = d
+	}
+	return e
 }
 
 // load is l with what the settings say of it.

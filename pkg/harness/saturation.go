@@ -1,7 +1,7 @@
 package harness
 
 import (
-	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -54,6 +54,9 @@ func (m Saturation) Run(b *testing.B) {
 		searched   bool
 	)
 	for b.Loop() {
+		if p.ctx.Err() != nil {
+			b.Fatal(errInterrupted)
+		}
 		if searched {
 			continue
 		}
@@ -62,7 +65,7 @@ func (m Saturation) Run(b *testing.B) {
 		point := 0
 		best, err = m.Search.Find(func(value float64) (bool, error) {
 			point++
-			r, err := p.point(m.At(value), point, m.pointTime())
+			r, err := p.point(b, m.At(value), point, m.pointTime())
 			if err != nil {
 				return false, err
 			}
@@ -76,10 +79,7 @@ func (m Saturation) Run(b *testing.B) {
 			b.Logf("%.4g: %.4g requests/s", value, got)
 			return true, nil
 		})
-		switch {
-		case p.ctx.Err() != nil:
-			b.Fatal("interrupted")
-		case err != nil:
+		if err != nil {
 			b.Fatal(err)
 		}
 		sleepOut(p.ctx, b)
@@ -102,15 +102,21 @@ func (m Saturation) pointTime() time.Duration {
 
 // point sends one load of a search. A generator that falls behind is an error:
 // what it would find is its own limit, not the server's.
-func (p *prepared) point(l load.Load, number int, d time.Duration) (metric.Run, error) {
+func (p *prepared) point(b *testing.B, l load.Load, number int, d time.Duration) (metric.Run, error) {
+	b.Helper()
 	l = p.s.load(l)
 	p.c.Warm(p.ctx, l.Connections(0), "/v1/models")
-	run := l.Start(p.ctx, p.c.Do, shifted{p.src, number * pointPrompts}, 0)
+	s := p.begin(part(fmt.Sprintf("point=%d", number)), expected{duration: d})
+	defer s.end()
+	run := s.start(l, s.do, shifted{p.src, number * pointPrompts}, 0)
 	timer := time.AfterFunc(d, run.Stop)
 	defer timer.Stop()
 	exchanges, elapsed, err := run.Wait()
-	if p.ctx.Err() != nil {
-		err = errors.New("interrupted")
+	switch {
+	case s.err() != nil:
+		err = s.err()
+	case p.ctx.Err() != nil:
+		s.interrupted(b, run)
 	}
 	return metric.Run{Exchanges: exchanges, Elapsed: elapsed, Unfinished: run.Unfinished(), Goodput: p.Goodput}, err
 }

@@ -18,6 +18,7 @@ import (
 
 	"example.com/tokpace/pkg/api"
 	"example.com/tokpace/pkg/client"
+	"example.com/tokpace/pkg/load"
 )
 
 // envPrefix begins the environment variable of every setting.
@@ -44,6 +45,11 @@ type settings struct {
 	vectors     bool
 	maxFail     int
 	maxLag      time.Duration // of an open loop; 0: what the benchmark says
+	records     string        // file of records, empty for none
+	recordsText bool
+	recorder    *load.Recorder // of records, once it is open
+	noProgress  bool
+	grace       time.Duration // between an interrupt and the end of what is in flight
 
 	insecure      bool
 	authorities   *x509.CertPool                        // nil is the system's
@@ -239,6 +245,24 @@ var targetSettings = []setting{
 		}
 		return plain(err, "want a duration such as 20ms")
 	}},
+	{name: "records", usage: "`file` to which a line of JSON is appended for each request when it has ended; one that ends in .gz is compressed",
+		set: func(s *settings, v string) error { s.records = v; return nil }},
+	{name: "records-text", bool: true, usage: "keep the text of answers in the records",
+		set: func(s *settings, v string) error { return parseBool(&s.recordsText, v) }},
+	{name: "progress", usage: "`auto` or off: show on the terminal where a run is (auto: where there is one)", set: func(s *settings, v string) error {
+		if v != "auto" && v != "off" {
+			return errors.New("want auto or off")
+		}
+		s.noProgress = v == "off"
+		return nil
+	}},
+	{name: "grace", usage: "`duration` that requests in flight get after an interrupt (default 500ms)", set: func(s *settings, v string) (err error) {
+		s.grace, err = time.ParseDuration(v)
+		if err == nil && s.grace < 0 {
+			err = errors.New("negative")
+		}
+		return plain(err, "want a duration such as 5s, or 0")
+	}},
 }
 
 func bytesSetting(field func(*settings) *int) func(*settings, string) error {
@@ -305,7 +329,7 @@ func RegisterFlags(fs *flag.FlagSet, prefix string) {
 // readSettings applies the environment, then the flags. Unknown TOKPACE_
 // variables are errors: a misspelt one would otherwise measure something else.
 func readSettings(environ []string) (*settings, error) {
-	s := &settings{ignoreEOS: "auto", serverMetrics: "auto"}
+	s := &settings{ignoreEOS: "auto", serverMetrics: "auto", grace: defaultGrace}
 	env := map[string]string{}
 	for _, kv := range environ {
 		k, v, _ := strings.Cut(kv, "=")
@@ -362,6 +386,8 @@ func (s *settings) check() error {
 	switch {
 	case s.proxy != nil && s.transport != client.NetHTTP:
 		return errors.New("proxy needs transport=net/http, since h1 goes straight to the server")
+	case s.recordsText && s.records == "":
+		return errors.New("records-text needs records, the file that the text goes to")
 	case s.metricsEvery > 0 && s.serverMetrics == "false":
 		return errors.New("server-metrics-every and server-metrics=false contradict each other: give one of them")
 	}
