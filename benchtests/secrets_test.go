@@ -10,7 +10,10 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -300,8 +303,9 @@ func TestSecretsAreNowhere(t *testing.T) {
 				}
 				said.WriteString(output)
 			}
+			records := filepath.Join(t.TempDir(), "records.ndjson")
 			run := func(what string, env []string, args ...string) string {
-				o := bench(t, set.environ(env...), args...)
+				o := bench(t, set.environ(append(env, "TOKPACE_RECORDS="+records, "TOKPACE_RECORDS_TEXT=1")...), args...)
 				note(what+", "+fmt.Sprint(args), o.stdout+o.stderr)
 				return o.stdout + o.stderr
 			}
@@ -311,6 +315,15 @@ func TestSecretsAreNowhere(t *testing.T) {
 			run("failing benchmarks", []string{at}, "-test.bench=.", "-test.benchtime=1x", "-test.v")
 			run("benchmarks that may fail", []string{at, "TOKPACE_MAX_FAIL=1000"}, "-test.bench=conc=1", "-test.benchtime=30x", "-test.v")
 			run("benchmarks over net/http", []string{at, "TOKPACE_TRANSPORT=net/http"}, "-test.bench=.", "-test.benchtime=1x")
+			e.ask(func(path string) func(string, string) string {
+				if path == "/v1/chat/completions" {
+					return func(said, quoted string) string {
+						return events(`{"choices":[{"index":0,"delta":{"content":`+quoted+`,"reasoning":`+quoted+`},"finish_reason":`+quoted+`}]}`, "[DONE]")
+					}
+				}
+				return nil
+			})
+			run("answers that repeat the request", []string{at}, "-test.bench=Chat/stream=true/conc=1", "-test.benchtime=2x")
 			// The settings share the rest of the echoes out: each is a process.
 			for i := k; i < len(echoes); i += len(secretSettings) {
 				e.ask(func(path string) func(string, string) string { return echoes[i] })
@@ -388,6 +401,11 @@ func TestSecretsAreNowhere(t *testing.T) {
 			close(still)
 			e.ask(nil)
 
+			recorded, err := os.ReadFile(records)
+			require.NoError(t, err)
+			require.True(t, regexp.MustCompile(`"ok":true.*"text":".*\[redacted\]`).Match(recorded), "answers with their text")
+			require.Greater(t, strings.Count(string(recorded), "[redacted]"), 10)
+			note("records", string(recorded))
 			note("journal", journalInProcess(t, &set))
 			note("journal of the command", journalOfCommand(t, exe, &set))
 
