@@ -120,11 +120,11 @@ func TestTimeoutOfGoTest(t *testing.T) {
 		})
 		return
 	}
-	o := bench(t, []string{"BENCHMARK_IN_A_TEST=1"}, "-test.run=^TestTimeoutOfGoTest$", "-test.timeout=1s")
+	o := bench(t, []string{"BENCHMARK_IN_A_TEST=1"}, "-test.run=^TestTimeoutOfGoTest$", "-test.timeout=2s")
 	require.Equal(t, 2, o.code)
-	notice := "tokpace: the test that runs this benchmark times out in 100ms (-timeout 1s): give go test -timeout 0, or make it a benchmark for -bench, which has no timeout\n"
+	notice := "tokpace: the test that runs this benchmark times out in 500ms (-timeout 2s): give go test -timeout 0, or make it a benchmark for -bench, which has no timeout\n"
 	require.Contains(t, o.stderr, notice)
-	require.Contains(t, o.stderr[strings.Index(o.stderr, notice):], "panic: test timed out after 1s")
+	require.Contains(t, o.stderr[strings.Index(o.stderr, notice):], "panic: test timed out after 2s")
 
 	o = bench(t, nil, "-test.bench=Rerank/conc=1", "-test.benchtime=700ms", "-test.timeout=500ms")
 	require.Zero(t, o.code, o.stdout)

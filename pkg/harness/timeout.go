@@ -25,7 +25,7 @@ func watchTimeout(b *testing.B) (stop func()) {
 	if err != nil || timeout <= 0 || strings.HasPrefix(b.Name(), "Benchmark") {
 		return func() {}
 	}
-	notice := min(maxNotice, timeout/10)
+	notice := min(maxNotice, timeout/4)
 	timer := time.AfterFunc(time.Until(started.Add(timeout-notice)), func() {
 		fmt.Fprintf(os.Stderr, "tokpace: the test that runs this benchmark times out in %v (-timeout %v): give go test -timeout 0, or make it a benchmark for -bench, which has no timeout\n", notice, timeout)
 	})
