@@ -53,7 +53,7 @@
 //   - tokenizer, tokenizer-mode, trust-remote-code, skip-tokenizer-init:
 //     there is no tokenizer: lengths come from the server's own, or from its usage
 //   - disable-tqdm:
-//     nothing but results is printed between results
+//     progress=off does that; progress is never printed between results
 //   - use-beam-search:
 //     vllm reads it and does nothing with it; extra-body can ask a server for it
 //   - chat-template-kwargs:
@@ -94,7 +94,7 @@
 //     another process with max-concurrency=1
 //   - save-result, save-detailed, append-result, result-dir, result-filename:
 //     results are benchmark text on standard output, which benchstat and tokpace
-//     gate read; records of single requests are a matter of their own
+//     gate read; records=FILE keeps each request
 //   - plot-timeline, timeline-itl-thresholds, plot-dataset-stats:
 //     nothing is drawn here
 package benchtests

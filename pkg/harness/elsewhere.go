@@ -12,7 +12,7 @@ var elsewhere = []struct {
 	{"num-prompts", "-benchtime=1000x sends 1000 requests"},
 	{"host port", "base-url holds both"},
 	{"tokenizer tokenizer-mode trust-remote-code skip-tokenizer-init", "there is no tokenizer: lengths come from the server's own, or from its usage"},
-	{"disable-tqdm", "nothing but results is printed between results"},
+	{"disable-tqdm", "progress=off does that; progress is never printed between results"},
 	{"use-beam-search", "vllm reads it and does nothing with it; extra-body can ask a server for it"},
 	{"chat-template-kwargs", `extra-body={"chat_template_kwargs": {…}} sends them to the server, whose template it is`},
 	{"skip-chat-template", "no template is applied here: the server has its own"},
@@ -30,7 +30,7 @@ var elsewhere = []struct {
 	{"self-timed no-self-timed timed-trace-chunk-hash-size timed-trace-label-hash-ids timed-trace-label-input-length timed-trace-label-output-length " +
 		"timed-trace-label-timestamp timed-trace-sec-multiplier", "there are no traces as a data set"},
 	{"probe-request-rate", "a second load beside the first would be part of what is measured: run another process with max-concurrency=1"},
-	{"save-result save-detailed append-result result-dir result-filename", "results are benchmark text on standard output, which benchstat and tokpace gate read; records of single requests are a matter of their own"},
+	{"save-result save-detailed append-result result-dir result-filename", "results are benchmark text on standard output, which benchstat and tokpace gate read; records=FILE keeps each request"},
 	{"plot-timeline timeline-itl-thresholds plot-dataset-stats", "nothing is drawn here"},
 }
 
