@@ -120,6 +120,7 @@ func TestTimeoutOfGoTest(t *testing.T) {
 		})
 		return
 	}
+	t.Parallel()
 	o := bench(t, []string{"BENCHMARK_IN_A_TEST=1"}, "-test.run=^TestTimeoutOfGoTest$", "-test.timeout=2s")
 	require.Equal(t, 2, o.code)
 	notice := "tokpace: the test that runs this benchmark times out in 500ms (-timeout 2s): give go test -timeout 0, or make it a benchmark for -bench, which has no timeout\n"

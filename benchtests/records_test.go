@@ -92,6 +92,7 @@ func TestKilledRunKeepsItsRecords(t *testing.T) {
 	const kills = 20
 	for _, name := range []string{"r.ndjson", "r.ndjson.gz"} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			rng := rand.New(rand.NewPCG(5, uint64(len(name))))
 			path := filepath.Join(t.TempDir(), name)
 			records := "TOKPACE_RECORDS=" + path
