@@ -17,6 +17,9 @@ type neutralClient struct {
 	Conns  int
 	For    time.Duration
 	Leaves bool // goes away after that time, in the middle of its answers
+	// Nap is how long it sleeps before each read, so that the server's writes do not wake it: waking costs as much as
+	// writing, and how often it is needed depends on how far behind the client is.
+	Nap time.Duration
 }
 
 type neutralResult struct {
@@ -43,6 +46,7 @@ func (s *neutralClient) run() error {
 	)
 	start := time.Now()
 	for _, w := range wires {
+		w.nap = s.Nap
 		if s.Leaves {
 			_ = w.SetDeadline(start.Add(s.For))
 		}

@@ -61,8 +61,12 @@ func costOf(m *machine, srv *server, tokens int, stream bool) (requests int, cpu
 	if err != nil {
 		return 0, 0, err
 	}
+	load := neutralClient{URL: srv.url, Path: requestsPath, Body: string(body), Conns: 16, For: loadFor}
+	if stream {
+		load.Nap = time.Millisecond
+	}
 	var r neutralResult
-	if err := m.client(&neutralClient{URL: srv.url, Path: requestsPath, Body: string(body), Conns: 16, For: loadFor}, &r); err != nil {
+	if err := m.client(&load, &r); err != nil {
 		return 0, 0, err
 	}
 	after, err := srv.usage()

@@ -21,6 +21,7 @@ type wire struct {
 	net.Conn
 	buf  []byte
 	r, w int
+	nap  time.Duration // before each read
 }
 
 func newWire(c net.Conn) *wire { return &wire{Conn: c, buf: make([]byte, 8<<10)} }
@@ -51,6 +52,9 @@ func (c *wire) fill() error {
 	if c.w == len(c.buf) {
 		c.buf = slices.Grow(c.buf, 1)
 		c.buf = c.buf[:cap(c.buf)]
+	}
+	if c.nap > 0 {
+		time.Sleep(c.nap)
 	}
 	n, err := c.Read(c.buf[c.w:])
 	c.w += n
