@@ -201,7 +201,7 @@ func (c *call) poolUsage(v *pooled) usage { return usage{prompt: v.tokens} }
 // vectorMetadata writes the header of the format bytes.
 func (c *call) vectorMetadata(v *pooled, f poolFormat) []byte {
 	b := append(make([]byte, 0, 300+120*len(v.keys)), `{"id":"`...)
-	b = append(b, c.id(f.prefix)...)
+	b = c.appendID(b, f.prefix)
 	b = append(b, `","created":`...)
 	b = strconv.AppendInt(b, c.created(), 10)
 	b = append(b, `,"model":`...)

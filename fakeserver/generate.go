@@ -173,7 +173,7 @@ func (c *call) plain(g *generation, body []byte, tail string) *Plan {
 // appendHead appends the members that begin every object of an answer.
 func (c *call) appendHead(b []byte, prefix, object string) []byte {
 	b = append(b, `{"id":"`...)
-	b = append(b, c.id(prefix)...)
+	b = c.appendID(b, prefix)
 	b = append(b, `","object":"`...)
 	b = append(b, object...)
 	b = append(b, `","created":`...)

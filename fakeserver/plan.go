@@ -310,10 +310,9 @@ func (c *call) checkModel(model string) error {
 // created returns the answer's creation time in Unix seconds: from the key, as nothing comes from the clock.
 func (c *call) created() int64 { return 1_700_000_000 + int64(c.key%50_000_000) }
 
-// id returns the answer's id.
-func (c *call) id(prefix string) string {
+// appendID appends the answer's id.
+func (c *call) appendID(b []byte, prefix string) []byte {
 	const digits = "0123456789abcdef"
-	b := make([]byte, 0, len(prefix)+32)
 	b = append(b, prefix...)
 	for part := range uint64(2) {
 		v := mix(c.key, part+0x1d)
@@ -321,7 +320,7 @@ func (c *call) id(prefix string) string {
 			b = append(b, digits[v>>shift&15])
 		}
 	}
-	return string(b)
+	return b
 }
 
 // tokenAt returns the planned time of output token k of a stream.

@@ -73,7 +73,7 @@ func planRerank(c *call) (*Plan, error) {
 	}
 
 	b := append([]byte(nil), `{"id":"`...)
-	b = append(b, c.id("rerank-")...)
+	b = c.appendID(b, "rerank-")
 	b = append(b, `","model":`...)
 	b = appendString(b, c.cfg.Model)
 	if c.cfg.Usage != UsageOff {
