@@ -187,9 +187,10 @@ func TestStopBeforeAnything(t *testing.T) {
 		r.Stop()
 		exchanges, elapsed, err := r.Wait()
 		require.NoError(t, err)
-		require.Empty(t, exchanges)
-		require.Zero(t, elapsed)
-		require.Empty(t, s.bodies)
+		// Those that came before Stop, if any, have ended in their own time.
+		require.LessOrEqual(t, len(exchanges), 4)
+		require.Len(t, s.bodies, len(exchanges))
+		require.LessOrEqual(t, elapsed, ms)
 	})
 }
 
