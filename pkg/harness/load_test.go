@@ -44,7 +44,7 @@ func TestOpenLoop(t *testing.T) {
 	}
 	r, took := measure(t, "20x", m)
 	require.Equal(t, 20, r.N)
-	require.Equal(t, (100+1025)*time.Millisecond, took, "with the filling of the pools")
+	require.Equal(t, 1025*time.Millisecond, took)
 	// Two slots of 100 ms for one request each 25 ms: pair k is sent at k·100
 	// and k·100 + 25 ms, and took 100 + 50·k ms from its schedule.
 	require.Equal(t, 0.0, r.Extra["ns/op"], "0 hides it")
@@ -89,7 +89,7 @@ func TestRunEndsByItself(t *testing.T) {
 			r, took := measure(t, benchtime, Benchmark{Target: target, Dataset: rerank, Load: tt.load})
 			require.Equal(t, tt.n, r.N, name)
 			if benchtime == "1s" {
-				require.Equal(t, time.Second+10*time.Millisecond, took, "with the filling of the pools")
+				require.Equal(t, time.Second, took)
 			} else {
 				require.Less(t, took, 200*time.Millisecond)
 			}

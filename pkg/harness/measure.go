@@ -3,13 +3,16 @@ package harness
 import (
 	"context"
 	"flag"
+	"net/http"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"example.com/tokpace/fakeserver"
 	"example.com/tokpace/pkg/api"
 	"example.com/tokpace/pkg/client"
 	"example.com/tokpace/pkg/dataset"
@@ -89,8 +92,8 @@ func (m Benchmark) prepare(b *testing.B) *prepared {
 	return p
 }
 
-// fillPools sends the built-in fake a request on each connection. A benchmark of
-// a few requests would else pay for the first use of every buffer, or not,
+// fillPools sends the built-in fake requests that it answers at once. A benchmark
+// of a few requests would else pay for the first use of every buffer, or not,
 // as the scheduler pleases, and B/op would differ from run to run by more
 // than a change that matters. Whom the user measures, another server or a fake
 // of his own, gets no request that was not asked for.
@@ -101,7 +104,29 @@ func (p *prepared) fillPools() {
 	// Some to spare: in the first requests more is made at once than later.
 	n := p.Load.Connections(p.limit) + 2*runtime.GOMAXPROCS(0)
 	l := load.Closed{N: n, Warmup: load.Warmup{Requests: n}}
-	_, _ = l.WarmUp(p.ctx, p.c.Do, p.src) // what fails here fails again
+	_, _ = l.WarmUp(p.ctx, p.s.client(atOnce(p.Target.Header)).Do, p.src) // what fails here fails again
+}
+
+// atOnce is a target's header with a plan for the fake server that is the same but
+// for its times, which are 0.
+func atOnce(header http.Header) http.Header {
+	times := []string{"headers", "ttft", "itl", "piece-delay"}
+	var plan []string
+	for pair := range strings.SplitSeq(header.Get(fakeserver.PlanHeader), ";") {
+		key, _, _ := strings.Cut(pair, "=")
+		if key = strings.TrimSpace(key); key != "" && !slices.Contains(times, key) {
+			plan = append(plan, pair)
+		}
+	}
+	for _, key := range times {
+		plan = append(plan, key+"=0s")
+	}
+	header = header.Clone()
+	if header == nil {
+		header = http.Header{}
+	}
+	header.Set(fakeserver.PlanHeader, strings.Join(plan, ";"))
+	return header
 }
 
 // A sent load is what came of it.
