@@ -121,8 +121,8 @@ func OnFake(b *testing.B, t Target) bool {
 // request completes: with -benchtime=Nx exactly N requests are sent. ns/op is
 // the time from the first send to the last answer, divided by the successful
 // requests; an open loop, whose schedule sets that, reports req/s instead. B/op
-// and allocs/op are over the same time, and reported only where the server runs
-// in this process too. Requests that fail beyond the setting max-fail (0) fail
+// and allocs/op are over the same time and the building of the requests, and
+// reported only where the server runs in this process too. Requests that fail beyond the setting max-fail (0) fail
 // the benchmark, which then prints no line; so does an open loop that fell behind
 // its schedule.
 func Run(b *testing.B, t Target, d dataset.Dataset, l load.Load) {

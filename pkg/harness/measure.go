@@ -180,16 +180,11 @@ func (p *prepared) send(b *testing.B) (r sent) {
 	var (
 		run           *load.Run
 		before, after runtime.MemStats
-		begun         sync.Once
 		failed        []*client.Exchange
 		seen          int
 	)
 	s := p.begin(wholeRun, p.expected())
 	defer s.end()
-	do := func(ctx context.Context, req *api.Request) *client.Exchange {
-		begun.Do(func() { runtime.ReadMemStats(&before) })
-		return s.do(ctx, req)
-	}
 	for b.Loop() {
 		if p.ctx.Err() != nil {
 			s.interrupted(b, run)
@@ -198,7 +193,10 @@ func (p *prepared) send(b *testing.B) (r sent) {
 			continue
 		}
 		if run == nil {
-			run = s.start(p.Load, do, p.src, p.limit)
+			// How many requests are built ahead of the first send is chance: it
+			// must not be in B/op.
+			src := &noticed{Source: p.src, first: func() { runtime.ReadMemStats(&before) }}
+			run = s.start(p.Load, s.do, src, p.limit)
 		}
 		select {
 		case ex, ok := <-run.Done():
@@ -287,6 +285,18 @@ func (s *server) load(l load.Load) load.Load {
 		open.MaxLag = s.settings.maxLag
 	}
 	return open
+}
+
+// noticed is a source that calls first before its first request is built.
+type noticed struct {
+	dataset.Source
+	once  sync.Once
+	first func()
+}
+
+func (n *noticed) Request(i int) (*api.Request, error) {
+	n.once.Do(n.first)
+	return n.Source.Request(i)
 }
 
 // notes says where the run was not what it seems.
