@@ -173,7 +173,7 @@ func TestCaseH46WarmupOfABenchmark(t *testing.T) {
 	exe, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.CommandContext(t.Context(), exe, "-test.run=^$", "-test.bench=^BenchmarkOpenLoop$", "-test.benchtime=20x")
-	cmd.Env = append(os.Environ(), "TOKPACE_BASE_URL="+srv.URL, "TOKPACE_MAX_LAG=1m")
+	cmd.Env = append(os.Environ(), "TOKPACE_TARGET=", "TOKPACE_BASE_URL="+srv.URL, "TOKPACE_MAX_LAG=1m")
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
 	require.Contains(t, string(out), "warm-up: 3 of 10 requests failed:\n")
