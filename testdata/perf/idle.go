@@ -2,22 +2,40 @@ package main
 
 import (
 	"fmt"
+	"math"
+	"strconv"
+	"strings"
 	"time"
 )
 
 // The machine is idle enough when nobody takes the processors away from a loop that does nothing but look at the clock.
 // Looked at is each of the two processors, before the first round, after each and at the end, for 100 ms: what the clock
 // jumped by more than 20 µs was lost. (A tick of the kernel takes a few µs; a neighbour, or the machine that this virtual
-// machine runs on, takes milliseconds.) A run is valid when the median share of these looks is at most 2 %, and at most
-// one in ten looks lost more than 10 %.
+// machine runs on, takes milliseconds.) A run is valid when the median share of these looks is at most 3 %, at most one in
+// ten looks lost more than 10 %, and the load average of the minute before was at most 1: a run with a higher priority than
+// all others would otherwise find the machine idle, but not its caches.
 const (
 	lookFor    = 100 * time.Millisecond
 	jump       = 20 * time.Microsecond
-	lostMedian = 0.02
+	lostMedian = 0.03
 	lostOften  = 0.10
+	loadBefore = 1.0
 )
 
-type idleness struct{ lost []float64 } // share of each look
+type idleness struct {
+	lost []float64 // share of each look
+	load float64   // average before the run
+}
+
+// begin notes the load average, of which the first number is that of a minute.
+func (i *idleness) begin(average string) {
+	minute, _, _ := strings.Cut(average, " ")
+	load, err := strconv.ParseFloat(minute, 64)
+	if err != nil {
+		load = math.Inf(1)
+	}
+	i.load = load
+}
 
 func (i *idleness) look(m *machine) error {
 	for _, cpu := range []int{m.serverCPU, m.clientCPU} {
@@ -56,7 +74,7 @@ func (i *idleness) enough() bool {
 			often++
 		}
 	}
-	return i.median() <= lostMedian && often*10 <= len(i.lost)
+	return i.load <= loadBefore && i.median() <= lostMedian && often*10 <= len(i.lost)
 }
 
 func (i *idleness) String() string {

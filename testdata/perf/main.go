@@ -144,6 +144,7 @@ type perf struct {
 func (p *perf) run() int {
 	begun := time.Now()
 	before := loadAverage()
+	p.idle.begin(before)
 	for range 10 {
 		if err := p.idle.look(p.m); err != nil {
 			fmt.Fprintf(p.stderr, "perf: %v\n", err)
@@ -151,7 +152,7 @@ func (p *perf) run() int {
 		}
 	}
 	if !p.idle.enough() && !p.busy {
-		fmt.Fprintf(p.stderr, "perf: the machine is not idle enough: %v (load %s). Try again when nothing else runs, or see with -busy what there is to see\n", &p.idle, before)
+		fmt.Fprintf(p.stderr, "perf: the machine is not idle enough: %v (load average %s). Try again a minute after all else has ended, or see with -busy what there is to see\n", &p.idle, before)
 		return 3
 	}
 	s := newSheet()

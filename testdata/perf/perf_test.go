@@ -59,6 +59,26 @@ func TestExitDependsOnRows(t *testing.T) {
 	}
 }
 
+func TestIdleEnough(t *testing.T) {
+	for _, c := range []struct {
+		lost []float64
+		load string
+		want bool
+	}{
+		{[]float64{0.01, 0.02, 0.01}, "0.70 3.1 4.2 1/80 7", true},
+		{[]float64{0.01, 0.02, 0.01}, "1.01 3.1 4.2 1/80 7", false},
+		{[]float64{0.01, 0.02, 0.01}, "unknown", false},
+		{[]float64{0.04, 0.05, 0.01}, "0.00", false},
+		{[]float64{0.01, 0.01, 0.5}, "0.00", false},
+		{[]float64{0.01, 0.01, 0.01, 0.01, 0.01, 0.01, 0.01, 0.01, 0.01, 0.5}, "0.00", true},
+	} {
+		i := idleness{lost: c.lost}
+		if i.begin(c.load); i.enough() != c.want {
+			t.Errorf("%v with load %s: %v", c.lost, c.load, !c.want)
+		}
+	}
+}
+
 func TestSpread(t *testing.T) {
 	if s := spreadOf([]float64{3, 1, 2}); s != (spread{2, 1, 3}) {
 		t.Error(s)
