@@ -20,12 +20,16 @@ func (l Closed) Start(ctx context.Context, do Do, src dataset.Source, limit int)
 	limit = l.Limits.requests(limit)
 	n := l.Connections(limit)
 	r := newRun(ctx, l.Limits, limit, n)
-	ready, rest := r.build(src, n)
-	r.begin()
-	var workers sync.WaitGroup
-	workers.Go(rest)
+	// The workers are there before the first request is built: who counts
+	// allocations from then on finds what requests cost, and nothing else.
+	var (
+		workers sync.WaitGroup
+		ready   <-chan numbered
+		begun   = make(chan struct{})
+	)
 	for range n {
 		workers.Go(func() {
+			<-begun
 			for {
 				next, ok := r.take(ready)
 				if !ok || r.over() {
@@ -37,6 +41,11 @@ func (l Closed) Start(ctx context.Context, do Do, src dataset.Source, limit int)
 			}
 		})
 	}
+	built, rest := r.build(src, n)
+	ready = built
+	workers.Go(rest)
+	r.begin()
+	close(begun)
 	go func() {
 		workers.Wait()
 		r.finish(nil)
