@@ -29,7 +29,7 @@ test: ## all tests, offline once the modules are there
 compare: ## compare with another commit: make compare BASE=main [BENCH=pattern] [COUNT=10] [ITERS=16]
 	$(call ab,compare,-benchstat -force -count '$(COUNT)')
 
-gate: ## judge a change, exit code 1 if it is worse: make gate BASE=main [BENCH=pattern] [ITERS=16] [POLICY=file]
+gate: ## judge a change, fails if it is worse: make gate BASE=main [BENCH=pattern] [ITERS=16] [POLICY=file]
 	$(call ab,gate,$(if $(POLICY),-policy '$(POLICY)'))
 
 # ab runs the command's comparison for a target, with further flags.
