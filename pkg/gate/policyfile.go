@@ -2,6 +2,7 @@ package gate
 
 import (
 	"fmt"
+	"io"
 	"os"
 
 	"example.com/tokpace/pkg/strictyaml"
@@ -59,7 +60,12 @@ func ParsePolicy(data []byte, name string) (*Policy, error) {
 
 // LoadPolicy is ParsePolicy of a file.
 func LoadPolicy(path string) (*Policy, error) {
-	data, err := os.ReadFile(path)
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("policy: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxPolicy+1))
 	if err != nil {
 		return nil, fmt.Errorf("policy: %w", err)
 	}

@@ -57,6 +57,9 @@ func run(m *testing.M) int {
 	if err := checkPattern(m, pattern); err != nil {
 		return complain(err)
 	}
+	if n := requestLimit(); n > maxRequests {
+		return complain(fmt.Errorf("-benchtime=%dx: a run has at most %d requests", n, maxRequests))
+	}
 	if name := set.shaping(); name != "" {
 		if err := checkPattern(m, pattern, serveName); err != nil {
 			return complain(fmt.Errorf("%s is a setting of %s alone, which -bench %q does not run", name, serveName, pattern))
@@ -101,6 +104,10 @@ func run(m *testing.M) int {
 	}
 	return code
 }
+
+// maxRequests is far beyond what a run keeps in memory. A run that ends by its
+// own limits still has to count up to N.
+const maxRequests = 100_000_000
 
 func complain(err error) int {
 	fmt.Fprintf(os.Stderr, "tokpace: %v\n", err)

@@ -161,7 +161,7 @@ func (p *prepared) measure(b *testing.B) {
 	if p.serve != nil {
 		p.serve.reportPercentiles(b, r.Exchanges)
 	}
-	w.end(p.ctx, b, len(r.Exchanges))
+	w.end(p.ctx, b, len(r.Exchanges)+r.Unfinished)
 	n := float64(set.OK)
 	if _, open := p.Load.(load.Open); open {
 		b.ReportMetric(0, "ns/op") // hides it

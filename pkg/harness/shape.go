@@ -225,8 +225,8 @@ func isSeparator(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r ==
 func whole(least int, field func(*shape) *int) func(*shape, string) error {
 	return func(s *shape, v string) error {
 		n, err := strconv.Atoi(v)
-		if err != nil || n < least {
-			return fmt.Errorf("want a whole number from %d on", least)
+		if err != nil || n < least || n > math.MaxInt32 {
+			return fmt.Errorf("want a whole number from %d to %d", least, math.MaxInt32)
 		}
 		*field(s) = n
 		return nil
@@ -312,6 +312,9 @@ func (s *shape) sample(member, v string) {
 
 var samplingOrder = []string{"temperature", "top_p", "top_k", "min_p", "frequency_penalty", "presence_penalty", "repetition_penalty"}
 
+// maxTokens of one request: more than any model takes, and little enough to build.
+const maxTokens = 1 << 24
+
 // check finds settings that contradict each other. given says whether a setting
 // was given.
 func (s *shape) check(given func(string) bool) error {
@@ -322,6 +325,8 @@ func (s *shape) check(given func(string) bool) error {
 		}
 	}
 	switch {
+	case s.inputTokens()*s.batchSize() > maxTokens || s.batchSize() > maxTokens:
+		return fmt.Errorf("input-len and random-batch-size make a request of %d texts of %d tokens: at most %d tokens in all", s.batchSize(), s.inputTokens(), maxTokens)
 	case given("random-batch-size") && s.generates():
 		return fmt.Errorf("random-batch-size is for backends that take several texts: %s takes one prompt", s.api().Name)
 	case s.api() == api.Rerank && s.inputTokens() < 2:

@@ -111,6 +111,9 @@ interrupt 130, which ends the bisection. Build tokpace outside of the tree first
 const benchstatCount = 10
 
 func (o *abFlags) run(cmd *cobra.Command, args []string) error {
+	if err := emptyFlags(cmd.Flags()); err != nil {
+		return err
+	}
 	given := cmd.Flags().Changed
 	// Zeros are defaults in the Config, but were typed here.
 	switch {

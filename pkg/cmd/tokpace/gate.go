@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"example.com/tokpace/pkg/ab"
@@ -117,7 +118,7 @@ read; 3 no verdict: something is incomparable, missing or suspect, or nothing is
   tokpace gate -accept 'allocs/op:Chat/* one more header' -explain base.txt head.txt
   tokpace gate -history results head.txt`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := out.check(); err != nil {
+			if err := emptyFlags(cmd.Flags()); err != nil {
 				return err
 			}
 			command := again(cmd.CommandPath(), cmd.Flags(), args)
@@ -126,6 +127,7 @@ read; 3 no verdict: something is incomparable, missing or suspect, or nothing is
 				return err
 			}
 			compare := gate.Compare
+			inputs := []string{j.policy}
 			if cmd.Flags().Changed("history") {
 				if args, err = withLast(history, args); err != nil {
 					return err
@@ -134,6 +136,9 @@ read; 3 no verdict: something is incomparable, missing or suspect, or nothing is
 			}
 			baseFiles, headFiles, err := gateFiles(args)
 			if err != nil {
+				return err
+			}
+			if err := out.check(slices.Concat(inputs, baseFiles, headFiles)...); err != nil {
 				return err
 			}
 			base, err := readResults(baseFiles, cmd.InOrStdin())

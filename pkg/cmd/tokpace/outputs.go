@@ -31,6 +31,17 @@ func (o *outputs) register(f *pflag.FlagSet) {
 	f.StringVar(&o.json, "json", "", "write all rows as JSON to `file`")
 }
 
+// emptyFlags refuses flags that were given with nothing, as by a variable that
+// is not set: to go on as if they were not there would drop a policy unseen.
+func emptyFlags(flags *pflag.FlagSet) (err error) {
+	flags.Visit(func(f *pflag.Flag) {
+		if f.Value.Type() == "string" && f.Value.String() == "" && err == nil {
+			err = fmt.Errorf("-%s has no value: give one, or leave it out", f.Name)
+		}
+	})
+	return err
+}
+
 const summaryVariable = "GITHUB_STEP_SUMMARY"
 
 // outputFile is one file, and what goes into it.
@@ -59,7 +70,19 @@ func (o *outputs) files() []outputFile {
 }
 
 // check finds what is wrong with the flags before there is anything to write.
-func (o *outputs) check() error {
+// inputs are files that are read and must not be written.
+func (o *outputs) check(inputs ...string) error {
+	for _, f := range o.files() {
+		written, err := os.Stat(f.name)
+		if err != nil {
+			continue
+		}
+		for _, name := range inputs {
+			if read, err := os.Stat(name); err == nil && os.SameFile(read, written) {
+				return fmt.Errorf("-%s would overwrite %s, which is read: give another file", f.flag, name)
+			}
+		}
+	}
 	stdout := 0
 	seen := map[string]string{}
 	for _, f := range o.files() {
