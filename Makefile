@@ -76,12 +76,13 @@ perf: ## what is promised of speed and exactness, beside other tools; six minute
 perf-tools: ## install what make perf compares with: wrk (Debian, as root), hey and vegeta (into the user's cache)
 	@cd testdata/perf && $(GO) run . -tools
 
-full: test lint race smoke fuzz rename-check ## what is too long for every push, under 20 minutes
+full: test lint race smoke fuzz rename-check ## what is too long for every push, about an hour
 	$(GO) test -count=2 -cpu=1,2 ./...
 	LONG=1 $(GO) test ./fakeserver -run H51 -count=1
 	LONG=1 $(GO) test ./pkg/load -run Fused -count=1
 	cd testdata/perf && $(GO) vet ./...
 	README_FULL=1 $(GO) test ./benchtests -run Readme -count=1 -timeout 20m -v
+	$(MAKE) selftest RUNS=10
 
 rename: ## give the module its address: make rename MODULE=github.com/you/tokpace
 	@test -n '$(MODULE)' || { echo 'make rename: say the new path, as in: make rename MODULE=github.com/you/tokpace' >&2; exit 2; }
