@@ -63,6 +63,9 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request) (p *Plan, arriv
 	body.Reset()
 	var err error
 	if r.Body != nil { // as it may be when a test calls the handler itself
+		if r.ContentLength > 0 && r.ContentLength < keepBody {
+			body.Grow(int(r.ContentLength) + bytes.MinRead) // once, and by as much for each
+		}
 		_, err = body.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody))
 	}
 	arrived = time.Now()

@@ -25,6 +25,7 @@ func (c *Client) Warm(ctx context.Context, n int, path string) {
 	c.once.Do(c.init)
 	sse.Reserve(n)
 	recorders.Reserve(n)
+	pieces.Reserve(min(n, 64))
 	url, err := api.JoinURL(c.BaseURL, path)
 	if err != nil {
 		return

@@ -15,6 +15,7 @@ const warmers = 64
 // so. On an error those that were opened stay.
 func (t *Transport) Warm(ctx context.Context, rawURL string, n int) error {
 	bufferPool.Reserve(n)
+	smallPool.Reserve(n)
 	heads.Reserve(n)
 	u, err := url.Parse(rawURL)
 	if err != nil {

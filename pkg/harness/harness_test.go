@@ -31,6 +31,9 @@ func clean(t *testing.T) {
 	process.settings = s
 	process.Unlock()
 	t.Cleanup(closeServers)
+	steps := fillSteps
+	fillSteps = []string{"0s"} // a test's virtual time begins with the measured load
+	t.Cleanup(func() { fillSteps = steps })
 }
 
 func setBenchtime(t *testing.T, v string) {

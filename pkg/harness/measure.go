@@ -92,7 +92,11 @@ func (m Benchmark) prepare(b *testing.B) *prepared {
 	return p
 }
 
-// fillPools sends the built-in fake requests that it answers at once. A benchmark
+// fillSteps are the times of the plans of fillPools: in the first all requests are
+// open at once, as they will be.
+var fillSteps = []string{"1ms", "0s", "0s", "0s"}
+
+// fillPools sends the built-in fake requests that it answers soon. A benchmark
 // of a few requests would else pay for the first use of every buffer, or not,
 // as the scheduler pleases, and B/op would differ from run to run by more
 // than a change that matters. Whom the user measures, another server or a fake
@@ -101,15 +105,40 @@ func (p *prepared) fillPools() {
 	if !p.s.builtIn {
 		return
 	}
-	// Some to spare: in the first requests more is made at once than later.
+	crowd(256, func(int) {}) // the runtime keeps memory for each goroutine that waits
+	// Each builds its own request, since the standard library's pools have a
+	// place for each processor.
 	n := p.Load.Connections(p.limit) + 2*runtime.GOMAXPROCS(0)
-	l := load.Closed{N: n, Warmup: load.Warmup{Requests: n}}
-	_, _ = l.WarmUp(p.ctx, p.s.client(atOnce(p.Target.Header)).Do, p.src) // what fails here fails again
+	for _, step := range fillSteps {
+		c := p.s.client(hurried(p.Target.Header, step))
+		crowd(n, func(i int) {
+			if req, err := p.src.Request(load.WarmupIndex + i); err == nil {
+				c.Do(p.ctx, req) // what fails here fails again
+			}
+		})
+	}
 }
 
-// atOnce is a target's header with a plan for the fake server that is the same but
-// for its times, which are 0.
-func atOnce(header http.Header) http.Header {
+// crowd has n goroutines begin to do something at the same time.
+func crowd(n int, do func(i int)) {
+	var (
+		wg    sync.WaitGroup
+		begun = make(chan struct{})
+	)
+	for i := range n {
+		wg.Go(func() {
+			<-begun
+			do(i)
+		})
+	}
+	runtime.Gosched()
+	close(begun)
+	wg.Wait()
+}
+
+// hurried is a target's header with a plan for the fake server that is the same but
+// for its times, which are all step.
+func hurried(header http.Header, step string) http.Header {
 	times := []string{"headers", "ttft", "itl", "piece-delay"}
 	var plan []string
 	for pair := range strings.SplitSeq(header.Get(fakeserver.PlanHeader), ";") {
@@ -119,7 +148,7 @@ func atOnce(header http.Header) http.Header {
 		}
 	}
 	for _, key := range times {
-		plan = append(plan, key+"=0s")
+		plan = append(plan, key+"="+step)
 	}
 	header = header.Clone()
 	if header == nil {
