@@ -51,6 +51,7 @@ type Record struct {
 	Index    int       `json:"index"` // since the start or the last Reset, in the order of arrival
 	Method   string    `json:"method"`
 	Endpoint string    `json:"endpoint"` // path of the URL
+	Remote   string    `json:"remote"`   // address of the client's end of the connection
 	Model    string    `json:"model"`    // that the request asked for
 	Header   []string  `json:"header"`   // names of the request's headers, sorted; their values are not kept
 	Arrived  time.Time `json:"arrived"`  // when the whole request had been read

@@ -101,7 +101,7 @@ func (s *Server) begin(r *http.Request, p *Plan, arrived time.Time) *entry {
 
 func newRecord(r *http.Request, arrived time.Time) Record {
 	return Record{
-		Method: r.Method, Endpoint: r.URL.Path, Header: headerNames(r.Header), Arrived: arrived,
+		Method: r.Method, Endpoint: r.URL.Path, Remote: r.RemoteAddr, Header: headerNames(r.Header), Arrived: arrived,
 		Headers: Stamp{Actual: -1},
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -170,6 +171,7 @@ type trace struct {
 	mu     sync.Mutex
 	asked  time.Time // connection asked for
 	got    time.Time // connection obtained
+	local  net.Addr  // of that connection
 	reused bool
 	answer bool // a byte of the answer was seen
 }
@@ -185,6 +187,9 @@ func (t *trace) hooks() *httptrace.ClientTrace {
 			t.mu.Lock()
 			defer t.mu.Unlock()
 			t.got, t.reused = time.Now(), info.Reused
+			if info.Conn != nil {
+				t.local = info.Conn.LocalAddr()
+			}
 		},
 		GotFirstResponseByte: func() {
 			t.mu.Lock()
@@ -210,7 +215,7 @@ func (x *exchange) do() *api.Failure {
 	x.ex.Status = resp.StatusCode
 	x.ex.Headers = api.Some(body.at)
 	x.trace.mu.Lock()
-	x.ex.ConnReused = x.trace.reused
+	x.ex.ConnReused, x.ex.Local = x.trace.reused, x.trace.local
 	if !x.trace.reused && !x.trace.got.IsZero() {
 		x.ex.Connect = api.Some(x.trace.got.Sub(x.trace.asked))
 	}

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"net"
 	"time"
 
 	"example.com/tokpace/pkg/api"
@@ -81,6 +82,11 @@ type Exchange struct {
 
 	// Sent is the send on the wall and the monotonic clock.
 	Sent time.Time `json:"-"`
+
+	// Local is the client's address on the connection that brought the answer, nil
+	// when none came. A server that tells whom it answered when can be compared by
+	// it: a connection has one exchange at a time.
+	Local net.Addr `json:"-"`
 
 	// What follows is package load's: the number of the request in its source,
 	// and in an open loop when the schedule wanted the send and when the loop was

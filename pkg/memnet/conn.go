@@ -13,7 +13,7 @@ import (
 // Reset. All methods may be called from several goroutines.
 type Conn struct {
 	in, out       *stream
-	local, remote addr
+	local, remote net.Addr // boxed once, since clients ask for them with each request
 }
 
 var _ net.Conn = (*Conn)(nil)

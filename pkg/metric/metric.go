@@ -43,6 +43,10 @@ type Run struct {
 	Goodput SLO
 	// Steady adds the metrics of the steady part of the run: see Window.
 	Steady bool
+	// CPU is the processor time, user and system, that this process used between
+	// the first send and the last answer's end, absent where nobody can tell. A
+	// server in this process has used some of it.
+	CPU client.Dur
 }
 
 // A Value is one metric of a run. It is finite.
@@ -93,6 +97,7 @@ func Of(r Run) Set {
 	s.tokensPerEvent(ok)
 	s.rates(r, ok)
 	s.goodput(r, ok)
+	s.own(r, ok)
 	s.schedule(r)
 	s.warnings(ok)
 	return s

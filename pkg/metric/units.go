@@ -17,7 +17,7 @@ type Unit struct {
 	Mean string
 }
 
-// Units lists the units of this package's metrics and Saturation, sorted by name. The mean of
+// Units lists the units of this package's metrics, Floor and Saturation, sorted by name. The mean of
 // a count that differs between answers has the count's unit with -mean before
 // its /op; it is not listed, since there is nothing to know about it: neither
 // direction is better and it is not exact.
@@ -39,14 +39,19 @@ func Units() []Unit {
 		units = append(units, Unit{Name: c.name + c.unit, Exact: true, Mean: c.name + "-mean" + c.unit})
 	}
 	units = append(units,
+		Unit{Name: clientCPU},
 		Unit{Name: "goodput-req/s", Better: "higher"},
 		Unit{Name: "input-tok/s", Better: "higher"},
 		Unit{Name: "output-tok/event", Exact: true},
 		Unit{Name: "output-tok/s", Better: "higher"},
+		Unit{Name: mergedReads},
 		Unit{Name: "ok/op", Better: "higher", Exact: true},
 		Unit{Name: "req/s", Better: "higher"},
 		Unit{Name: Saturation, Better: "higher"},
 	)
+	for _, name := range floorUnits {
+		units = append(units, Unit{Name: floorPrefix + name})
+	}
 	slices.SortFunc(units, func(a, b Unit) int { return cmp.Compare(a.Name, b.Name) })
 	return units
 }
