@@ -39,6 +39,16 @@
 //	scheduled  when the schedule wanted the send; open loop only
 //	ready      when the load generator came to it; open loop only
 //
+// A line of the schema load.RunSchema follows those of a run that has a result: run,
+// benchmark and metrics as above, and
+
+//	ok_requests, failed_requests, elapsed_ns
+//	valid      false when the run's own error is too large (see the settings
+//	           max-own-error and strict), invalid says why; absent where there is
+//	           nothing to be wrong
+//	own_error  the largest error of its own, and which that is
+//	self       all that is known of those: metric.Self
+//
 // Clock times are RFC 3339 with nanoseconds. They follow the wall clock's at the
 // start of the run with the monotonic clock, so their differences within a run are
 // exact.
@@ -64,6 +74,7 @@ var process struct {
 	running  int  // benchmarks that are sending: they see an interrupt themselves
 	terminal *terminal
 	summary  string // of the run that was interrupted
+	invalid  []invalidRuns
 }
 
 func currentSettings() (*settings, error) {
@@ -141,6 +152,7 @@ type Benchmark struct {
 	Steady bool
 
 	serve *shape // of a benchmark that is Serve's
+	floor string // the answer of one that is Floor's
 }
 
 // Run measures.

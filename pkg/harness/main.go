@@ -94,6 +94,7 @@ func run(m *testing.M) int {
 	process.Lock()
 	ran := process.ran
 	process.Unlock()
+	fmt.Print(invalidComments())
 	switch {
 	case ctx.Err() != nil:
 		fmt.Print(comments())

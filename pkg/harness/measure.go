@@ -46,7 +46,7 @@ func (m Benchmark) prepare(b *testing.B) *prepared {
 	if p.ctx.Err() != nil {
 		b.Fatal(errInterrupted)
 	}
-	s, release, err := find(p.ctx, m.Target)
+	s, release, err := m.server(p.ctx)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -90,6 +90,14 @@ func (m Benchmark) prepare(b *testing.B) *prepared {
 		b.Logf("warm-up: %s", text)
 	}
 	return p
+}
+
+// server finds the server that the benchmark is for.
+func (m Benchmark) server(ctx context.Context) (s *server, release func(), err error) {
+	if m.floor != "" {
+		return findNull(m.floor)
+	}
+	return find(ctx, m.Target)
 }
 
 // fillSteps are the times of the plans of fillPools: in the first all requests are
@@ -163,6 +171,7 @@ type sent struct {
 	metric.Run
 	starved       int
 	early         bool // it ended by itself, before b had enough
+	self          metric.Self
 	bytes, allocs uint64
 }
 
@@ -172,11 +181,14 @@ func (p *prepared) measure(b *testing.B) {
 	if p.s.inProcess {
 		b.ReportAllocs()
 	}
-	w, err := p.s.watch(p.ctx, p.Target.Header, p.serve)
-	if err != nil {
-		b.Fatal(err)
+	w := &watch{}
+	if p.floor == "" {
+		var err error
+		if w, err = p.s.watch(p.ctx, p.Target.Header, p.serve); err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(w.close)
 	}
-	b.Cleanup(w.close)
 	r := p.send(b)
 	set := metric.Of(r.Run)
 	switch {
@@ -185,14 +197,25 @@ func (p *prepared) measure(b *testing.B) {
 	case set.OK == 0:
 		b.Fatalf("no request was answered: %d were unfinished when the run ended", r.Unfinished)
 	}
-	p.notes(b, r)
-	report(b, set)
+	why, err := p.judge(wholeRun, r.Run, r.self, set)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if why != "" {
+		p.invalid(b, why)
+	}
+	if p.floor != "" {
+		reportValues(b, metric.Floor(r.Run))
+	} else {
+		p.notes(b, r)
+		report(b, set)
+	}
 	if p.serve != nil {
 		p.serve.reportPercentiles(b, r.Exchanges)
 	}
 	w.end(p.ctx, b, len(r.Exchanges)+r.Unfinished)
 	n := float64(set.OK)
-	if _, open := p.Load.(load.Open); open {
+	if _, open := p.Load.(load.Open); open || p.floor != "" {
 		b.ReportMetric(0, "ns/op") // hides it
 	} else {
 		b.ReportMetric(float64(r.Elapsed)/n, "ns/op")
@@ -259,6 +282,7 @@ func (p *prepared) send(b *testing.B) (r sent) {
 	}
 	run.Stop()
 	exchanges, elapsed, err := run.Wait()
+	s.meter.end()
 	runtime.ReadMemStats(&after)
 	switch {
 	case s.err() != nil:
@@ -271,7 +295,8 @@ func (p *prepared) send(b *testing.B) (r sent) {
 	if r.early {
 		setN(b, len(exchanges))
 	}
-	r.Run = metric.Run{Exchanges: exchanges, Elapsed: elapsed, Unfinished: run.Unfinished(), Goodput: p.Goodput, Steady: p.Steady}
+	r.Run = metric.Run{Exchanges: exchanges, Elapsed: elapsed, Unfinished: run.Unfinished(), Goodput: p.Goodput, Steady: p.Steady, CPU: s.meter.cpu}
+	r.self = s.self(r.Run)
 	r.starved = run.Starved()
 	r.bytes, r.allocs = after.TotalAlloc-before.TotalAlloc, after.Mallocs-before.Mallocs
 	return r

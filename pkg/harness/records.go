@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"example.com/tokpace/pkg/api"
 	"example.com/tokpace/pkg/client"
 	"example.com/tokpace/pkg/load"
 	"example.com/tokpace/pkg/metric"
@@ -26,6 +27,28 @@ type record struct {
 	Sent      time.Time `json:"sent,omitzero"`
 	Scheduled time.Time `json:"scheduled,omitzero"`
 	Ready     time.Time `json:"ready,omitzero"`
+}
+
+// A runRecord is one line of the file of records too, behind those of a run that
+// has a result, be it invalid.
+type runRecord struct {
+	Schema    string `json:"schema"` // load.RunSchema
+	Run       string `json:"run"`
+	Benchmark string `json:"benchmark,omitempty"`
+	Metrics   string `json:"metrics"`
+	runResult
+}
+
+// A runResult is what a run amounts to.
+type runResult struct {
+	OK      int           `json:"ok_requests"`
+	Failed  int           `json:"failed_requests"`
+	Elapsed time.Duration `json:"elapsed_ns"` // from the first send to the last end
+	// Valid is absent where there is nothing that the own error could spoil.
+	Valid    api.Opt[bool]    `json:"valid,omitzero"`
+	Invalid  string           `json:"invalid,omitempty"` // why Valid is false
+	OwnError *metric.OwnError `json:"own_error,omitempty"`
+	Self     metric.Self      `json:"self"`
 }
 
 // openRecords opens the file of records that the settings name, once; nil is none.
@@ -61,11 +84,24 @@ func (p *prepared) record(what part) *recording {
 		return nil
 	}
 	r := &recording{to: p.recorder, p: p}
-	r.common = record{Run: p.runID, Benchmark: p.name, Metrics: metric.Version, Warmup: what == warmupPart}
-	if what != wholeRun && what != warmupPart {
-		r.common.Run += " " + string(what)
-	}
+	r.common = record{Run: p.runOf(what), Benchmark: p.name, Metrics: metric.Version, Warmup: what == warmupPart}
 	return r
+}
+
+// runOf is the identity of the run that a part is, or belongs to.
+func (p *prepared) runOf(what part) string {
+	if what == wholeRun || what == warmupPart {
+		return p.runID
+	}
+	return p.runID + " " + string(what)
+}
+
+// recordRun records what a run amounts to, if anything is to be recorded.
+func (p *prepared) recordRun(what part, r runResult) error {
+	if p.recorder == nil {
+		return nil
+	}
+	return p.recorder.Append(runRecord{Schema: load.RunSchema, Run: p.runOf(what), Benchmark: p.name, Metrics: metric.Version, runResult: r})
 }
 
 // append records an exchange, and takes the text out of it: a run of many long

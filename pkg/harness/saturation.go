@@ -106,19 +106,29 @@ func (p *prepared) point(b *testing.B, l load.Load, number int, d time.Duration)
 	b.Helper()
 	l = p.s.load(l)
 	p.c.Warm(p.ctx, l.Connections(0), "/v1/models")
-	s := p.begin(part(fmt.Sprintf("point=%d", number)), expected{duration: d})
+	what := part(fmt.Sprintf("point=%d", number))
+	s := p.begin(what, expected{duration: d})
 	defer s.end()
 	run := s.start(l, s.do, shifted{p.src, number * pointPrompts}, 0)
 	timer := time.AfterFunc(d, run.Stop)
 	defer timer.Stop()
 	exchanges, elapsed, err := run.Wait()
+	s.meter.end()
 	switch {
 	case s.err() != nil:
 		err = s.err()
 	case p.ctx.Err() != nil:
 		s.interrupted(b, run)
 	}
-	return metric.Run{Exchanges: exchanges, Elapsed: elapsed, Unfinished: run.Unfinished(), Goodput: p.Goodput}, err
+	r := metric.Run{Exchanges: exchanges, Elapsed: elapsed, Unfinished: run.Unfinished(), Goodput: p.Goodput, CPU: s.meter.cpu}
+	if err != nil {
+		return r, err
+	}
+	why, err := p.judge(what, r, s.self(r), metric.Of(r))
+	if why != "" {
+		p.invalid(b, fmt.Sprintf("%s: %s", what, why))
+	}
+	return r, err
 }
 
 // shifted is a source without its first requests.

@@ -28,6 +28,7 @@ type sending struct {
 	unhook func() bool // from the interrupt
 
 	sent, done, failed atomic.Int64 // done are all that have ended
+	meter              meter
 }
 
 // part is what a sending is of its benchmark.
@@ -68,6 +69,7 @@ func (s *sending) end() {
 // start starts a run of the load, which an interrupt stops; what is in flight then
 // is cut off after the grace time.
 func (s *sending) start(l load.Load, do load.Do, src dataset.Source, limit int) *load.Run {
+	s.meter.begin()
 	run := l.Start(s.ctx, do, src, limit)
 	s.unhook = context.AfterFunc(s.p.ctx, func() {
 		run.Stop()
@@ -77,7 +79,9 @@ func (s *sending) start(l load.Load, do load.Do, src dataset.Source, limit int) 
 }
 
 func (s *sending) do(ctx context.Context, req *api.Request) *client.Exchange {
-	s.sent.Add(1)
+	if s.sent.Add(1) == 1 {
+		s.meter.first()
+	}
 	return s.p.c.Do(ctx, req)
 }
 

@@ -45,6 +45,8 @@ type settings struct {
 	vectors     bool
 	maxFail     int
 	maxLag      time.Duration // of an open loop; 0: what the benchmark says
+	maxOwnError float64       // of a valid run, as a share of what it measures
+	strict      bool          // an invalid run fails
 	records     string        // file of records, empty for none
 	recordsText bool
 	recorder    *load.Recorder // of records, once it is open
@@ -245,6 +247,15 @@ var targetSettings = []setting{
 		}
 		return plain(err, "want a duration such as 20ms")
 	}},
+	{name: "max-own-error", usage: "`share` of what a run measures that its own error (late sends, late reads, pauses) may reach before it is marked invalid (default 0.1)", set: func(s *settings, v string) (err error) {
+		s.maxOwnError, err = strconv.ParseFloat(v, 64)
+		if err == nil && !(s.maxOwnError >= 0 && s.maxOwnError <= math.MaxFloat32) {
+			err = errors.New("no share")
+		}
+		return plain(err, "want a share from 0 on, such as 0.1")
+	}},
+	{name: "strict", bool: true, usage: "fail a benchmark whose run is invalid: see max-own-error",
+		set: func(s *settings, v string) error { return parseBool(&s.strict, v) }},
 	{name: "records", usage: "`file` to which a line of JSON is appended for each request when it has ended; one that ends in .gz is compressed",
 		set: func(s *settings, v string) error { s.records = v; return nil }},
 	{name: "records-text", bool: true, usage: "keep the text of answers in the records",
@@ -329,7 +340,7 @@ func RegisterFlags(fs *flag.FlagSet, prefix string) {
 // readSettings applies the environment, then the flags. Unknown TOKPACE_
 // variables are errors: a misspelt one would otherwise measure something else.
 func readSettings(environ []string) (*settings, error) {
-	s := &settings{ignoreEOS: "auto", serverMetrics: "auto", grace: defaultGrace}
+	s := &settings{ignoreEOS: "auto", serverMetrics: "auto", grace: defaultGrace, maxOwnError: defaultMaxOwnError}
 	env := map[string]string{}
 	for _, kv := range environ {
 		k, v, _ := strings.Cut(kv, "=")

@@ -65,6 +65,7 @@ type server struct {
 	owner     string
 	version   string
 	builtIn   bool
+	journal   func() []fakeserver.Record // of the built-in fake, nil for others
 	inProcess bool
 	close     func()
 	secrets   api.Secrets // that the server knows, and may repeat
@@ -215,7 +216,7 @@ func (s *server) startFake() error {
 	client.LimitHeader(transport, s.settings.maxHeader)
 	go func() { _ = srv.Serve(l) }()
 	s.baseURL, s.transport = "http://built-in.invalid", transport
-	s.builtIn, s.inProcess = true, true
+	s.builtIn, s.inProcess, s.journal = true, true, srv.Journal
 	s.close = func() {
 		transport.CloseIdleConnections()
 		srv.Close()

@@ -15,6 +15,10 @@ import (
 	"example.com/tokpace/pkg/client"
 )
 
+// RunSchema names the form of a line that tells of a whole run, among those of its
+// exchanges.
+const RunSchema = "tokpace.run/v1"
+
 // A Recorder appends records to a file, a line of JSON each, while a run goes
 // on. A record is in the file, whole, when Append returns: a process that is
 // killed loses none, and leaves at most one torn line, which the next Recorder
@@ -74,9 +78,13 @@ var errNoRecords = errors.New("holds something else than records: give another f
 
 // isRecord reports whether a line, or what there is of one, can be a record.
 func isRecord(line []byte) bool {
-	start := []byte(`{"schema":"` + client.Schema)
-	n := min(len(line), len(start))
-	return bytes.Equal(line[:n], start[:n])
+	for _, schema := range []string{client.Schema, RunSchema} {
+		start := []byte(`{"schema":"` + schema)
+		if n := min(len(line), len(start)); bytes.Equal(line[:n], start[:n]) {
+			return true
+		}
+	}
+	return false
 }
 
 // wholeLines returns the size of all lines of f that have an end.
@@ -165,7 +173,8 @@ func wholeMembers(f *os.File) (size int64, err error) {
 	}
 }
 
-// Append writes one record: a struct that begins with the fields of an exchange.
+// Append writes one record: a struct that begins with the fields of an exchange, or
+// with a schema of RunSchema.
 // After an error of the file, which leaves the records before it whole, all calls
 // return that error.
 func (r *Recorder) Append(record any) error {

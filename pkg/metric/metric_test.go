@@ -2,6 +2,7 @@ package metric_test
 
 import (
 	"cmp"
+	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"regexp"
@@ -122,6 +123,7 @@ func TestOfByHand(t *testing.T) {
 		{Unit: "output-tok/event", V: 1}, {Unit: "input-tok/s", V: 1593.0 / 2},
 		{Unit: "output-tok/s", V: 4},
 		{Unit: "ok/op", V: 1},
+		{Unit: "merged-reads/op", V: 0},
 	}, s.Values)
 	require.Equal(t, []string{"p99 of fewer than 100 samples is just the largest: body-complete 3, e2e 3, itl 5, tpot 3, ttft 3"}, s.Notes)
 	require.Equal(t, 3, s.OK)
@@ -261,6 +263,8 @@ func TestUnits(t *testing.T) {
 		require.Regexp(t, regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9-]*(/op|/event|/s|-ns)$`), u.Name)
 		require.Contains(t, []string{"", "lower", "higher"}, u.Better)
 		switch {
+		case strings.HasPrefix(u.Name, "floor-"), slices.Contains([]string{"client-cpu-ns/op", "merged-reads/op"}, u.Name):
+			require.Equal(t, metric.Unit{Name: u.Name}, u, "nothing is to be compared")
 		case strings.HasSuffix(u.Name, "-ns"):
 			require.Equal(t, "lower", u.Better, u.Name)
 			require.False(t, u.Exact, u.Name)
@@ -304,7 +308,8 @@ func TestRandomRuns(t *testing.T) {
 			ex.InputSource = []string{client.FromServer, client.FromClient}[rng.IntN(2)]
 			ex.OutputSource = []string{client.FromServer, client.FromClient}[rng.IntN(2)]
 			if maybe() {
-				ex.Events = api.Some(rng.IntN(3))
+				ex.Events, ex.Reads = api.Some(rng.IntN(3)), rng.IntN(3)
+				ex.MergedReads, ex.KernelStamps = rng.IntN(ex.Reads+1), rng.IntN(ex.Reads+1)
 			}
 			for range rng.IntN(3) {
 				ex.ITL = append(ex.ITL, span().V)
@@ -322,14 +327,19 @@ func TestRandomRuns(t *testing.T) {
 			}
 			all = append(all, ex)
 		}
-		run := metric.Run{Exchanges: all, Elapsed: span().V, Unfinished: rng.IntN(2), Steady: maybe()}
+		run := metric.Run{Exchanges: all, Elapsed: span().V, Unfinished: rng.IntN(2), Steady: maybe(), CPU: span()}
 		if maybe() {
 			run.Goodput = metric.SLO{"ttft": ms, "queue": time.Second}
 		}
 		s := metric.Of(run)
 		require.LessOrEqual(t, s.Good, s.OK)
+		self := metric.SelfOf(run, rng.IntN(3))
+		_, err := json.Marshal(self) // fails where something is not finite
+		require.NoError(t, err)
+		require.NotContains(t, self.Invalid(run, 0.1, maybe()), "\n")
+		floor := slices.DeleteFunc(metric.Floor(run), func(v metric.Value) bool { return v.Unit == "client-cpu-ns/op" })
 		seen := map[string]bool{}
-		for _, v := range s.Values {
+		for _, v := range append(s.Values, floor...) {
 			count, mean := strings.CutSuffix(v.Unit, "-mean/op")
 			if mean {
 				require.False(t, seen[count+"/op"], "either all the same or a mean")

@@ -2,7 +2,6 @@ package metric
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -157,7 +156,6 @@ func smallestMedian(exchanges []*client.Exchange) (what string, median time.Dura
 			e2e = append(e2e, ex.E2E.V)
 		}
 	}
-	median = math.MaxInt64
 	for _, m := range []struct {
 		what    string
 		samples []time.Duration
