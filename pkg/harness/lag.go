@@ -35,17 +35,18 @@ func clientLags(exchanges []*client.Exchange, journal []fakeserver.Record) (lags
 		slices.SortStableFunc(sent, func(a, b *client.Exchange) int { return a.Sent.Compare(b.Sent) })
 		left := records[addr]
 		slices.SortStableFunc(left, func(a, b *fakeserver.Record) int { return cmp.Compare(a.Index, b.Index) })
-		for _, ex := range sent {
-			for len(left) > 0 && left[0].Arrived.Before(ex.Sent) {
-				left = left[1:] // of another run, or a failed one
+		// From the last to the first: where the clock is coarse, what came before the
+		// run may seem to have come with its first exchange.
+		for _, ex := range slices.Backward(sent) {
+			n := len(left)
+			for n > 0 && left[n-1].Arrived.After(ex.Sent.Add(ex.BodyComplete.V)) {
+				n-- // of a failed one, or of none of this run
 			}
-			if len(left) == 0 {
-				break
+			if n > 0 && !left[n-1].Arrived.Before(ex.Sent) {
+				n--
+				lags = appendLags(lags, ex, left[n])
 			}
-			if !left[0].Arrived.After(ex.Sent.Add(ex.BodyComplete.V)) {
-				lags = appendLags(lags, ex, left[0])
-				left = left[1:]
-			}
+			left = left[:n]
 		}
 	}
 	return lags

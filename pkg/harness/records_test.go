@@ -37,18 +37,35 @@ func recordTo(t *testing.T, text bool) (read func() []record) {
 		}
 	})
 	return func() (all []record) {
-		data, err := os.ReadFile(path)
-		require.NoError(t, err)
-		for line := range bytes.Lines(data) {
-			r := record{Exchange: &client.Exchange{}}
-			dec := json.NewDecoder(bytes.NewReader(line))
-			dec.DisallowUnknownFields()
-			require.NoError(t, dec.Decode(&r))
-			require.Equal(t, client.Schema, r.Schema)
-			all = append(all, r)
-		}
+		all, _ = readRecords(t, path)
 		return all
 	}
+}
+
+// readRecords reads a file of records, and checks that a run's line comes behind those
+// of its exchanges.
+func readRecords(t *testing.T, path string) (all []record, runs []runRecord) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for line := range bytes.Lines(data) {
+		dec := json.NewDecoder(bytes.NewReader(line))
+		dec.DisallowUnknownFields()
+		if bytes.HasPrefix(line, []byte(`{"schema":"`+load.RunSchema+`"`)) {
+			var r runRecord
+			require.NoError(t, dec.Decode(&r))
+			runs = append(runs, r)
+			continue
+		}
+		r := record{Exchange: &client.Exchange{}}
+		require.NoError(t, dec.Decode(&r))
+		require.Equal(t, client.Schema, r.Schema)
+		for _, run := range runs {
+			require.NotEqual(t, run.Run, r.Run)
+		}
+		all = append(all, r)
+	}
+	return all, runs
 }
 
 // inBubble runs benchmarks of the built-in fake in virtual time.
