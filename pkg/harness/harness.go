@@ -26,6 +26,13 @@
 // it is printed at the end, in lines that begin with #, and the exit code is 1. A
 // second one ends the process at once.
 //
+// Every run looks at its own error: how late its sends were, how much later than the
+// built-in fake sent them its events were seen, how long the garbage collector
+// stopped it. When the largest of these is more than a share of what the run measures
+// (TOKPACE_MAX_OWN_ERROR), or the client had no processor time to spare, the run is
+// invalid: b.Log says so, a line that begins with # at the end, and its record; with
+// TOKPACE_STRICT the benchmark fails. Floor measures the harness alone.
+//
 // TOKPACE_RECORDS names a file to which each request appends a line of JSON when it
 // has ended, before it is counted: the fields of client.Exchange, whose schema is
 // client.Schema, and these:

@@ -131,6 +131,22 @@ func TestRecorderRefusesOtherFiles(t *testing.T) {
 	require.Error(t, err)
 }
 
+// The line of a run is a record as those of its exchanges are, also as the first.
+func TestRecorderOfRuns(t *testing.T) {
+	for _, name := range []string{"r.ndjson", "r.ndjson.gz"} {
+		path := filepath.Join(t.TempDir(), name)
+		for range 2 {
+			r, err := load.OpenRecorder(path)
+			require.NoError(t, err)
+			require.NoError(t, r.Append(struct {
+				Schema string `json:"schema"`
+			}{load.RunSchema}))
+			require.NoError(t, r.Append(numbered(0)))
+			require.NoError(t, r.Close())
+		}
+	}
+}
+
 func TestRecorderIsAlone(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("files are not locked there")

@@ -154,6 +154,7 @@ func TestJournalAgrees(t *testing.T) {
 		require.Len(t, records, 1)
 		r := records[0]
 		require.Equal(t, http.StatusOK, r.Status)
+		require.Equal(t, ex.Local.String(), r.Remote)
 		require.Equal(t, fakeserver.Complete, r.End)
 		require.Equal(t, ex.Headers.V, r.Headers.Actual)
 		require.Equal(t, ex.BodyBytes.V, r.BodyBytes)
