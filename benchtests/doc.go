@@ -6,7 +6,8 @@
 // Without settings they measure the built-in fake server; OPENAI_BASE_URL and
 // OPENAI_API_KEY name another. Variants that need the fake's own behaviour
 // (usage placed elsewhere, a slow body) run only against a fake, in this
-// process or another.
+// process or another. BenchmarkFloor measures no server but what the harness itself
+// takes.
 //
 // # BenchmarkServe
 //
