@@ -9,8 +9,9 @@ import (
 )
 
 // walkVectors reads an answer of vectors as vectorAnswer does, without decoding a
-// number: each is checked, counted and passed over. ok is false when the answer is
-// anything but vectors of one form and a usage; then it has to be decoded.
+// number: they are counted and passed over, as far as they are made of what numbers are
+// made of. ok is false when the answer is anything but vectors of one form and a usage;
+// then it has to be decoded.
 func walkVectors(body []byte, dtype string) (a Answer, ok bool) {
 	w := &walker{b: body}
 	if !w.take('{') {
@@ -136,17 +137,15 @@ func (w *walker) vector(dtype string) (dim int, ok bool) {
 
 // numbers takes the rest of a list of numbers that is not empty, and counts them.
 func (w *walker) numbers() (n int, ok bool) {
+	if n := w.plainNumbers(); n > 0 {
+		return n, true
+	}
 	for {
-		n += w.shortNumbers()
 		w.space()
 		if !w.number() {
 			return 0, false
 		}
 		n++
-		if w.i < len(w.b) && w.b[w.i] == ',' {
-			w.i++
-			continue
-		}
 		if w.take(']') {
 			return n, true
 		}
@@ -156,37 +155,43 @@ func (w *walker) numbers() (n int, ok bool) {
 	}
 }
 
-// shortNumbers takes numbers of the usual form, each with the comma behind it: a sign
-// perhaps, a digit, a point, up to twelve digits. Nobody can predict how long each of
-// them is, so no branch depends on it, and the next one begins where the comma is found,
-// whatever checking this one still has to do.
-func (w *walker) shortNumbers() (n int) {
-	const window = 24
+// plainNumbers takes the rest of a list whose elements are made of digits, points and
+// minus signs alone, and counts them: whatever is no number, as null, NaN or a string,
+// has other bytes. Where in a number they stand is not looked at; CheckVectors does that. It
+// takes nothing and returns 0 when there is anything else in the list, white space
+// and exponents too, or an empty element.
+//
+// Eight bytes are looked at together, each in its lane of a word. Their upper bits are
+// marks; lanes above the first mark of the list's end may have wrong ones.
+func (w *walker) plainNumbers() (n int) {
+	const lows = ones * 0x7f
 	b, i := w.b, w.i
-	for len(b)-i >= window {
-		p := b[i : i+window : i+window]
-		head := binary.LittleEndian.Uint64(p)
-		comma := where(head^ones*',', binary.LittleEndian.Uint64(p[8:])^ones*',')
-		sign := (uint32(byte(head)^'-') - 1) >> 31 // 1 if there is one
-		q := p[sign : sign+18]
-		first, second := digits8(binary.LittleEndian.Uint64(q[2:])), digits8(binary.LittleEndian.Uint64(q[10:]))
-		digits := first + second&-(first>>3) // the second only behind a full first
-		head >>= sign * 8
-		if byte(head)-'0' > 9 || byte(head>>8) != '.' || digits == 0 || int(sign)+2+digits != comma {
-			break
+	before := uint64(highs) // marks the comma behind which an element begins
+	for len(b)-i >= 8 {
+		x := binary.LittleEndian.Uint64(b[i:])
+		// Of ',' to '9' only '/' is no part of a list.
+		other := (x + ones*(0x7f-'9')) | ^((x | highs) - ones*',') | ^((x^ones*'/')+lows) | x
+		comma := ^((x^ones*',')+lows) & highs
+		empty := comma & (comma<<8 | before>>56)
+		if other&highs == 0 {
+			if empty != 0 {
+				return 0
+			}
+			n += bits.OnesCount64(comma)
+			before = comma
+			i += 8
+			continue
 		}
-		i += comma + 1
-		n++
+		end := bits.TrailingZeros64(other&highs) >> 3 // the first that is something else
+		inside := uint64(1)<<(8*end) - 1
+		i += end
+		if b[i] != ']' || b[i-1] == ',' || empty&inside != 0 {
+			return 0
+		}
+		w.i = i + 1
+		return n + bits.OnesCount64(comma&inside) + 1
 	}
-	w.i = i
-	return n
-}
-
-// where is the first byte that is 0 of the sixteen of two words, 16 if there is none.
-func where(first, second uint64) int {
-	a := bits.TrailingZeros64((first-ones)&^first&highs) >> 3
-	b := bits.TrailingZeros64((second-ones)&^second&highs) >> 3
-	return a + b&-(a>>3)
+	return 0
 }
 
 var decoded = freelist.List[*[]byte]{New: func() *[]byte { return new([]byte) }}

@@ -96,6 +96,25 @@ func BenchmarkRecord(b *testing.B) {
 			}
 		}
 	})
+	var streams [8]*recorder
+	for i := range streams {
+		streams[i] = newRecorder()
+		defer streams[i].release()
+	}
+	run("one-event-of-8-streams", func() {
+		for _, r := range streams {
+			for i := range r.tracks {
+				r.tracks[i].n = 0
+			}
+		}
+		for i := range events / 8 {
+			for _, r := range streams {
+				if !r.again(0, time.Duration(i)) {
+					r.add(0, time.Duration(i), 1)
+				}
+			}
+		}
+	})
 	run("eight-events", func() {
 		empty()
 		for i := 0; i < events; i += 8 {
