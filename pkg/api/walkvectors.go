@@ -185,7 +185,7 @@ func (w *walker) plainNumbers() (n int) {
 		end := bits.TrailingZeros64(other&highs) >> 3 // the first that is something else
 		inside := uint64(1)<<(8*end) - 1
 		i += end
-		if b[i] != ']' || b[i-1] == ',' || empty&inside != 0 {
+		if b[i] != ']' || i == w.i || b[i-1] == ',' || empty&inside != 0 {
 			return 0
 		}
 		w.i = i + 1

@@ -55,6 +55,7 @@ func TestWalkedVectors(t *testing.T) {
 		`{"data":[{"embedding":[[[1]]]}]}`:                                                     false,
 		`{"data":[{"embedding":[1,2,3,4,5]}]}`:                                                 true,
 		`{"data":[{"embedding":[1,-0.25,3.5,4],"i":0}]}`:                                       true,
+		`{"data":[{"embedding":[],"index":0}]}`:                                                false,
 		`{"data":[{"embedding":[1,2,3,4,5,],"i":0}]}`:                                          false,
 		`{"data":[{"embedding":[,1,2,3,4,5],"i":0}]}`:                                          false,
 		`{"data":[{"embedding":[1,2,3,4,,5],"i":0}]}`:                                          false,
