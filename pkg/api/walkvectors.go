@@ -170,8 +170,8 @@ func (w *walker) plainNumbers() (n int) {
 	for len(b)-i >= 8 {
 		x := binary.LittleEndian.Uint64(b[i:])
 		// Of ',' to '9' only '/' is no part of a list.
-		other := (x + ones*(0x7f-'9')) | ^((x | highs) - ones*',') | ^((x^ones*'/')+lows) | x
-		comma := ^((x^ones*',')+lows) & highs
+		other := (x + ones*(0x7f-'9')) | ^((x | highs) - ones*',') | ^((x ^ ones*'/') + lows) | x
+		comma := ^((x ^ ones*',') + lows) & highs
 		empty := comma & (comma<<8 | before>>56)
 		if other&highs == 0 {
 			if empty != 0 {

@@ -75,6 +75,7 @@ type Client struct {
 	transport http.RoundTripper
 	fresh     roundTrip // on a new connection
 	shares    bool      // the transport changes nothing in what it sends
+	tells     bool      // its bodies and errors tell of the connection
 	secrets   api.Secrets
 
 	mu       sync.Mutex
@@ -132,6 +133,7 @@ func (c *Client) init() {
 	switch t := c.transport.(type) {
 	case *h1.Transport:
 		c.fresh = t.RoundTripFresh
+		c.tells = true
 	case *http.Transport:
 		clone := t.Clone()
 		clone.DisableKeepAlives = true
@@ -162,7 +164,7 @@ type exchange struct {
 	ctx    context.Context
 
 	start time.Time
-	trace *trace // of the last attempt
+	trace *trace // of the last attempt, nil where the transport tells
 }
 
 // A trace notes what the transport did for one attempt. The hooks run on other
@@ -214,12 +216,7 @@ func (x *exchange) do() *api.Failure {
 	body := newArrivals(resp.Body, x.start, now)
 	x.ex.Status = resp.StatusCode
 	x.ex.Headers = api.Some(body.at)
-	x.trace.mu.Lock()
-	x.ex.ConnReused, x.ex.Local = x.trace.reused, x.trace.local
-	if !x.trace.reused && !x.trace.got.IsZero() {
-		x.ex.Connect = api.Some(x.trace.got.Sub(x.trace.asked))
-	}
-	x.trace.mu.Unlock()
+	x.noteConnection(body)
 
 	defer func() {
 		x.ex.BodyBytes = api.Some(body.n)
@@ -232,9 +229,31 @@ func (x *exchange) do() *api.Failure {
 	return x.read(resp, body)
 }
 
+// noteConnection notes on which connection the answer came, and how long it took to
+// open it if it is a new one.
+func (x *exchange) noteConnection(body *arrivals) {
+	if x.trace == nil {
+		c := body.timed.Connection()
+		x.ex.Local, x.ex.ConnReused = c.Local, c.Reused
+		if !c.Reused {
+			x.ex.Connect = api.Some(c.Opening)
+		}
+		return
+	}
+	x.trace.mu.Lock()
+	defer x.trace.mu.Unlock()
+	x.ex.Local, x.ex.ConnReused = x.trace.local, x.trace.reused
+	if !x.trace.reused && !x.trace.got.IsZero() {
+		x.ex.Connect = api.Some(x.trace.got.Sub(x.trace.asked))
+	}
+}
+
 func (x *exchange) roundTrip(send roundTrip) (*http.Response, error) {
-	x.trace = &trace{}
-	ctx := httptrace.WithClientTrace(x.ctx, x.trace.hooks())
+	ctx := x.ctx
+	if !x.c.tells {
+		x.trace = &trace{}
+		ctx = httptrace.WithClientTrace(ctx, x.trace.hooks())
+	}
 	var hr *http.Request
 	if x.c.shares {
 		hr = x.hr.WithContext(ctx)
@@ -264,7 +283,7 @@ func (x *exchange) mayResend(err error) bool {
 	if closed, ok := errors.AsType[*h1.ClosedError](err); ok {
 		return closed.Reused
 	}
-	if isA[*h1.TruncatedError](err) {
+	if x.trace == nil || isA[*h1.TruncatedError](err) {
 		return false
 	}
 	x.trace.mu.Lock()
@@ -277,7 +296,7 @@ func (x *exchange) read(resp *http.Response, body *arrivals) *api.Failure {
 	if coding := resp.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return &api.Failure{Class: api.Malformed, Message: fmt.Sprintf("the answer is encoded as %s, which was not asked for", api.Snippet([]byte(coding)))}
 	}
-	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	media := mediaType(resp.Header.Get("Content-Type"))
 	switch {
 	case x.req.Stream && media == "text/event-stream":
 		return x.readStream(body)
@@ -297,6 +316,16 @@ func (x *exchange) read(resp *http.Response, body *arrivals) *api.Failure {
 		x.ex.Warnings = append(x.ex.Warnings, fmt.Sprintf("encoding_format %s was asked for, JSON came", x.req.Encoding))
 	}
 	return x.readPlain(resp, body)
+}
+
+// mediaType is a content type without its parameters.
+func mediaType(value string) string {
+	switch value {
+	case "application/json", "application/octet-stream", "text/event-stream": // nearly all
+		return value
+	}
+	media, _, _ := mime.ParseMediaType(value)
+	return media
 }
 
 func (x *exchange) readPlain(resp *http.Response, body *arrivals) *api.Failure {

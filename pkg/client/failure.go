@@ -37,12 +37,9 @@ func (x *exchange) transportFailure(err error) *api.Failure {
 	if f := x.ended(); f != nil {
 		return f
 	}
-	x.trace.mu.Lock()
-	connected := !x.trace.got.IsZero()
-	x.trace.mu.Unlock()
 	message := api.Snippet([]byte(err.Error()))
 	switch {
-	case !connected || isA[*h1.ConnectError](err):
+	case !x.connected(err):
 		return &api.Failure{Class: api.Connect, Message: message}
 	case ownDeath(err):
 		return &api.Failure{Class: api.Truncated, Message: message}
@@ -51,6 +48,16 @@ func (x *exchange) transportFailure(err error) *api.Failure {
 	default:
 		return &api.Failure{Class: api.Malformed, Message: message}
 	}
+}
+
+// connected reports whether there was a connection before err.
+func (x *exchange) connected(err error) bool {
+	if x.trace == nil {
+		return !isA[*h1.ConnectError](err) && !isA[*h1.RequestError](err)
+	}
+	x.trace.mu.Lock()
+	defer x.trace.mu.Unlock()
+	return !x.trace.got.IsZero() && !isA[*h1.ConnectError](err)
 }
 
 // bodyFailure classifies an error in the middle of a body.

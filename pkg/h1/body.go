@@ -29,10 +29,19 @@ type Body struct {
 	left  int64 // of a sized body
 	dec   chunks
 
+	conn Connection
+
 	state atomic.Int32
 	err   error
 	at    time.Time
 	reads Reads
+}
+
+// A Connection is one that brings an answer.
+type Connection struct {
+	Local   net.Addr      // the client's end
+	Reused  bool          // it brought another answer before
+	Opening time.Duration // how long it took to open it, TLS included
 }
 
 // The states of a Body.
@@ -45,6 +54,7 @@ const (
 
 func (b *Body) init(t *Transport, c *conn, ctx context.Context) {
 	b.t, b.c, b.nc, b.ctx = t, c, c.sock.Conn, ctx
+	b.conn = Connection{c.nc.LocalAddr(), c.pooled, c.took}
 	if ctx.Done() != nil {
 		b.stop = context.AfterFunc(ctx, c.interrupt)
 	}
@@ -68,6 +78,9 @@ func (b *Body) begin() {
 // first Read it is that of the header's end. Bytes with the same stamp came
 // together.
 func (b *Body) Arrived() time.Time { return b.at }
+
+// Connection returns what connection the answer comes on.
+func (b *Body) Connection() Connection { return b.conn }
 
 // Reads returns how the answer came, from the first byte of its header to what was
 // handed out last.

@@ -19,8 +19,9 @@ type conn struct {
 	in  input
 	err error // of the last read, which brought bytes all the same
 
-	pooled bool      // it comes from the pool
-	since  time.Time // it is idle
+	took   time.Duration // to open it
+	pooled bool          // it comes from the pool
+	since  time.Time     // it is idle
 	// interrupt ends reads and writes in progress; it is kept because making it
 	// for each request would allocate.
 	interrupt func()
@@ -37,6 +38,7 @@ func (t *Transport) connect(ctx context.Context, h *host, trace *httptrace.Clien
 	if dial == nil {
 		dial = defaultDialer.DialContext
 	}
+	begin := time.Now()
 	nc, err := dial(ctx, h.network, h.addr)
 	if err != nil {
 		return nil, err
@@ -50,6 +52,7 @@ func (t *Transport) connect(ctx context.Context, h *host, trace *httptrace.Clien
 			return nil, err
 		}
 	}
+	c.took = time.Since(begin)
 	return c, nil
 }
 
