@@ -69,6 +69,8 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request) (p *Plan, arriv
 		_, err = body.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody))
 	}
 	arrived = time.Now()
+	// Many requests at once must not hold up the events of others.
+	pacer.GiveWay()
 	var tooLarge *http.MaxBytesError
 	switch {
 	case err == nil:

@@ -11,6 +11,7 @@ import (
 	"example.com/tokpace/pkg/api"
 	"example.com/tokpace/pkg/client"
 	"example.com/tokpace/pkg/dataset"
+	"example.com/tokpace/pkg/pacer"
 )
 
 // A Run is a load in progress.
@@ -149,6 +150,7 @@ func (r *Run) over() bool { return r.sending.Err() != nil }
 // keep takes in an exchange that has just ended, and delivers it.
 func (r *Run) keep(ex *client.Exchange) {
 	end := time.Now()
+	pacer.GiveWay() // to the dispatcher of an open loop, and to a fake server in this process
 	r.observe(ex)
 	r.mu.Lock()
 	if !ex.Sent.IsZero() && (r.first.IsZero() || ex.Sent.Before(r.first)) {

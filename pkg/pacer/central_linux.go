@@ -3,7 +3,9 @@ package pacer
 import (
 	"container/heap"
 	"context"
+	"math"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,13 +34,35 @@ func (w *waiter) wait(ctx context.Context, now time.Time, wait time.Duration) bo
 	}
 	select {
 	case <-w.wake:
+		central.woken.Add(-1)
 	case <-ctx.Done():
 		if !central.remove(w) {
 			<-w.wake // it was on its way
+			central.woken.Add(-1)
 		}
 	}
 	return true
 }
+
+// giveWay is GiveWay.
+func giveWay() {
+	c := central
+	first := time.Duration(c.first.Load())
+	if first == nobody {
+		return
+	}
+	if now := time.Since(c.base); now >= first {
+		c.mu.Lock()
+		c.releaseDue(now)
+		c.mu.Unlock()
+	}
+	for i := 0; i < maxYields && c.woken.Load() > 0; i++ {
+		runtime.Gosched()
+	}
+}
+
+// maxYields keeps work that gives way from never being done.
+const maxYields = 100
 
 // central is the one timerfd of the process and those that wait for it.
 var central = newClock()
@@ -47,6 +71,9 @@ var central = newClock()
 type clock struct {
 	base time.Time // what deadlines count from; it has a monotonic reading
 	lost atomic.Bool
+	// first is the deadline of heap[0], nobody when the heap is empty.
+	first atomic.Int64
+	woken atomic.Int64 // waiters that were woken and do not run yet
 
 	mu     sync.Mutex
 	file   *os.File // the timerfd, nil before the first wait
@@ -54,6 +81,8 @@ type clock struct {
 	offset int64    // the kernel's CLOCK_MONOTONIC at base, in nanoseconds
 	heap   waiters
 	next   time.Duration // when the timerfd may fire again
+	fires  time.Duration // when it will
+	lead   time.Duration // how long before the deadline that is
 	serves bool          // the goroutine runs
 	serve  func()
 	read   [8]byte // what the timerfd says: how often it fired
@@ -61,6 +90,7 @@ type clock struct {
 
 func newClock() *clock {
 	c := &clock{base: time.Now()}
+	c.first.Store(int64(nobody))
 	c.serve = c.wakeAll // a method value made at each start would allocate
 	return c
 }
@@ -74,6 +104,12 @@ const grain = 50 * time.Microsecond
 // longest keeps sums of deadlines from overflowing; it is 73 years.
 const longest = time.Duration(1) << 61
 
+// maxLead bounds how much earlier than a deadline the goroutine is to be woken.
+const maxLead = 60 * time.Microsecond
+
+// nobody is later than all deadlines.
+const nobody = time.Duration(math.MaxInt64)
+
 func (c *clock) add(w *waiter, now time.Time, wait time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,8 +117,12 @@ func (c *clock) add(w *waiter, now time.Time, wait time.Duration) bool {
 		return false
 	}
 	w.due = now.Sub(c.base) + min(wait, longest)
+	// In a busy process the goroutine comes late: the runtime looks for what it
+	// waits for when there is nothing else to do. So whoever comes by helps.
+	c.releaseDue(now.Sub(c.base))
 	heap.Push(&c.heap, w)
 	if w.index == 0 {
+		c.first.Store(int64(w.due))
 		c.arm(w.due)
 	}
 	if !c.serves {
@@ -100,6 +140,7 @@ func (c *clock) remove(w *waiter) bool {
 		return false
 	}
 	heap.Remove(&c.heap, w.index)
+	c.noteFirst()
 	if len(c.heap) == 0 {
 		c.arm(0) // so that the goroutine wakes, and ends
 	}
@@ -128,10 +169,11 @@ func (c *clock) open() bool {
 	return true
 }
 
-// arm sets the timerfd to fire at due, at once when that is past.
+// arm sets the timerfd to fire so early that the goroutine runs at due; at once when
+// that is past.
 func (c *clock) arm(due time.Duration) {
-	value := unix.NsecToTimespec(max(1, c.offset+int64(max(due, c.next))))
-	spec := unix.ItimerSpec{Value: value}
+	c.fires = max(due, c.next) - c.lead
+	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(max(1, c.offset+int64(c.fires)))}
 	_ = unix.TimerfdSettime(c.fd, unix.TFD_TIMER_ABSTIME, &spec, nil) // only arguments can be wrong
 }
 
@@ -144,9 +186,15 @@ func (c *clock) wakeAll() {
 			c.lose()
 		}
 		now := time.Since(c.base)
-		for len(c.heap) > 0 && c.heap[0].due <= now {
-			c.release()
+		c.learn(now - c.fires)
+		// It is early by no more than the lead, which is what waking mostly costs.
+		for len(c.heap) > 0 && c.heap[0].due > now && c.heap[0].due-now <= c.lead {
+			c.mu.Unlock()
+			runtime.Gosched()
+			c.mu.Lock()
+			now = time.Since(c.base)
 		}
+		c.releaseDue(now)
 		if len(c.heap) == 0 {
 			c.serves = false
 			c.mu.Unlock()
@@ -158,10 +206,40 @@ func (c *clock) wakeAll() {
 	}
 }
 
+// learn takes in how late the goroutine ran after the timerfd fired. The lead is a
+// little less than that usually is: to be early costs processor time.
+func (c *clock) learn(late time.Duration) {
+	if late < 0 || late > 4*maxLead {
+		return // it was set anew meanwhile, or the process was busy
+	}
+	c.lead += (min(late, maxLead)*3/4 - c.lead) / 16
+}
+
+// releaseDue wakes those whose time has come.
+func (c *clock) releaseDue(now time.Duration) {
+	if len(c.heap) == 0 || c.heap[0].due > now {
+		return
+	}
+	for len(c.heap) > 0 && c.heap[0].due <= now {
+		c.release()
+	}
+	c.noteFirst()
+}
+
 // release wakes the first waiter.
 func (c *clock) release() {
 	w := heap.Pop(&c.heap).(*waiter)
+	c.woken.Add(1)
 	w.wake <- struct{}{}
+}
+
+// noteFirst notes the first deadline for those who only look.
+func (c *clock) noteFirst() {
+	first := nobody
+	if len(c.heap) > 0 {
+		first = c.heap[0].due
+	}
+	c.first.Store(int64(first))
 }
 
 // lose gives the timerfd up: all are woken, and wait by time.Timer from now on.
@@ -170,6 +248,7 @@ func (c *clock) lose() {
 	for len(c.heap) > 0 {
 		c.release()
 	}
+	c.noteFirst()
 }
 
 // waiters is a heap by deadline.
