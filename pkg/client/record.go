@@ -69,14 +69,16 @@ func (r *recorder) add(choice int, at time.Duration, events int) {
 		r.find(choice)
 	}
 	t := r.now
-	if need := t.n + events; need > len(t.stamps) {
+	need := t.n + events
+	if need > len(t.stamps) {
 		t.stamps = slices.Grow(t.stamps, need-len(t.stamps))
 		t.stamps = t.stamps[:cap(t.stamps)]
 	}
-	for i := range events {
-		t.stamps[t.n+i] = at
+	together := t.stamps[t.n:need]
+	for i := range together {
+		together[i] = at
 	}
-	t.n += events
+	t.n = need
 }
 
 // find makes a choice's track the current one.

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -69,7 +70,7 @@ func TestRecorderAllocatesForNoEvent(t *testing.T) {
 // BenchmarkRecord is what it costs to note the time of an output event, beside an append
 // to a slice that has room, which is the least that it can.
 func BenchmarkRecord(b *testing.B) {
-	const events = 1000
+	const events = 1024
 	run := func(name string, stream func()) {
 		b.Run("way="+name, func(b *testing.B) {
 			n := 0
@@ -96,31 +97,15 @@ func BenchmarkRecord(b *testing.B) {
 			}
 		}
 	})
-	var streams [8]*recorder
-	for i := range streams {
-		streams[i] = newRecorder()
-		defer streams[i].release()
+	// As they come of one read, in which api.Stream takes like events together.
+	for _, n := range []int{8, 64} {
+		run(fmt.Sprintf("%d-events", n), func() {
+			empty()
+			for i := 0; i < events; i += n {
+				r.add(0, time.Duration(i), n)
+			}
+		})
 	}
-	run("one-event-of-8-streams", func() {
-		for _, r := range streams {
-			for i := range r.tracks {
-				r.tracks[i].n = 0
-			}
-		}
-		for i := range events / 8 {
-			for _, r := range streams {
-				if !r.again(0, time.Duration(i)) {
-					r.add(0, time.Duration(i), 1)
-				}
-			}
-		}
-	})
-	run("eight-events", func() {
-		empty()
-		for i := 0; i < events; i += 8 {
-			r.add(0, time.Duration(i), 8)
-		}
-	})
 	stamps := make([]time.Duration, 0, events)
 	run("append", func() {
 		stamps = stamps[:0]
