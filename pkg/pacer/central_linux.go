@@ -107,6 +107,9 @@ const longest = time.Duration(1) << 61
 // maxLead bounds how much earlier than a deadline the goroutine is to be woken.
 const maxLead = 60 * time.Microsecond
 
+// early is for how long the goroutine rather waits than sleeps once more.
+const early = 5 * time.Microsecond
+
 // nobody is later than all deadlines.
 const nobody = time.Duration(math.MaxInt64)
 
@@ -172,7 +175,7 @@ func (c *clock) open() bool {
 // arm sets the timerfd to fire so early that the goroutine runs at due; at once when
 // that is past.
 func (c *clock) arm(due time.Duration) {
-	c.fires = max(due, c.next) - c.lead
+	c.fires = max(due-c.lead, c.next)
 	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(max(1, c.offset+int64(c.fires)))}
 	_ = unix.TimerfdSettime(c.fd, unix.TFD_TIMER_ABSTIME, &spec, nil) // only arguments can be wrong
 }
@@ -187,11 +190,7 @@ func (c *clock) wakeAll() {
 		}
 		now := time.Since(c.base)
 		c.learn(now - c.fires)
-		// It is early by no more than the lead, which is what waking mostly costs.
-		for len(c.heap) > 0 && c.heap[0].due > now && c.heap[0].due-now <= c.lead {
-			c.mu.Unlock()
-			runtime.Gosched()
-			c.mu.Lock()
+		for len(c.heap) > 0 && c.heap[0].due > now && c.heap[0].due-now <= early {
 			now = time.Since(c.base)
 		}
 		c.releaseDue(now)
@@ -201,6 +200,9 @@ func (c *clock) wakeAll() {
 			return
 		}
 		c.next = now + grain
+		if first := c.heap[0].due; first-now <= c.lead {
+			c.next = max(c.next, first) // a lead has been tried, and was too long
+		}
 		c.arm(c.heap[0].due)
 		c.mu.Unlock()
 	}
