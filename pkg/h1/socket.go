@@ -3,6 +3,7 @@ package h1
 import (
 	"io"
 	"net"
+	"sync"
 	"syscall"
 )
 
@@ -14,9 +15,11 @@ type socket struct {
 
 	// raw reads the descriptor itself; nil where there is none. It lets a read
 	// wait without a buffer in its hands.
-	raw    syscall.RawConn
-	in     transfer
-	kernel kernelStamp
+	raw syscall.RawConn
+	in  transfer
+	// writing: an upload writes on a goroutine of its own, and TLS may as well.
+	writing sync.Mutex
+	kernel  kernelStamp
 }
 
 // A transfer is one read of the descriptor in progress. It lives in the socket
@@ -32,6 +35,10 @@ type transfer struct {
 	pending, ended bool // what peek saw
 	look           func(fd uintptr) bool
 	one            [1]byte
+
+	out  []byte // what is to be written yet
+	fail error
+	send func(fd uintptr) bool
 }
 
 func newSocket(c net.Conn, clock func() moment) *socket {
@@ -85,6 +92,23 @@ func (s *socket) receive() (int, error) {
 		return 0, io.EOF
 	}
 	return s.in.n, nil
+}
+
+// Write writes all of p.
+func (s *socket) Write(p []byte) (int, error) {
+	if s.raw == nil || len(p) == 0 {
+		return s.Conn.Write(p)
+	}
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.in.out, s.in.fail = p, nil
+	err := s.raw.Write(s.in.send)
+	n := len(p) - len(s.in.out)
+	s.in.out = nil
+	if err == nil && s.in.fail != nil {
+		err = &net.OpError{Op: "write", Net: s.LocalAddr().Network(), Source: s.LocalAddr(), Addr: s.RemoteAddr(), Err: s.in.fail}
+	}
+	return n, err
 }
 
 // usable reports whether an idle connection can carry a request: the server has

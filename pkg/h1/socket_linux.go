@@ -9,6 +9,7 @@ import (
 // A kernelStamp reads a TCP socket and asks the kernel when the bytes arrived.
 type kernelStamp struct {
 	asked bool
+	receiver
 	// note is the one control message that comes with a read. It lives here so
 	// that a read allocates nothing.
 	note struct {
@@ -47,13 +48,13 @@ func (k *kernelStamp) read(fd int, p []byte) (n int, stamp int64, err error) {
 		n, err = syscall.Read(fd, p)
 		return n, 0, err
 	}
-	const size = unsafe.Sizeof(k.note)
-	n, noted, _, _, err := syscall.Recvmsg(fd, p, unsafe.Slice((*byte)(unsafe.Pointer(&k.note)), size), 0)
+	const size = int(unsafe.Sizeof(k.note))
+	n, noted, err := k.receive(fd, p, unsafe.Pointer(&k.note), size)
 	if err == nil {
 		acquire(fd)
 	}
 	h := &k.note.header
-	if err == nil && uintptr(noted) >= size && h.Level == syscall.SOL_SOCKET && h.Type == syscall.SCM_TIMESTAMPNS {
+	if err == nil && noted >= size && h.Level == syscall.SOL_SOCKET && h.Type == syscall.SCM_TIMESTAMPNS {
 		stamp = k.note.time.Nano()
 	}
 	return n, stamp, err

@@ -13,7 +13,7 @@ func (s *socket) useRaw(c syscall.Conn) {
 		return
 	}
 	s.raw = raw
-	s.in.try, s.in.look = s.tryRead, s.tryPeek
+	s.in.try, s.in.look, s.in.send = s.tryRead, s.tryPeek, s.trySend
 }
 
 // tryRead reads if there is something to read, and reports whether there was. It
@@ -56,10 +56,10 @@ func (s *socket) peek() (pending, ended bool) {
 }
 
 func (s *socket) tryPeek(fd uintptr) bool {
-	n, err := retry(func() (int, error) {
-		n, _, err := syscall.Recvfrom(int(fd), s.in.one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		return n, err
-	})
+	n, err := look(int(fd), &s.in.one)
+	for err == syscall.EINTR {
+		n, err = look(int(fd), &s.in.one)
+	}
 	switch {
 	case err == syscall.EAGAIN:
 	case err != nil || n == 0:
@@ -70,12 +70,21 @@ func (s *socket) tryPeek(fd uintptr) bool {
 	return true // in any case: there is no waiting
 }
 
-// retry calls f again when a signal interrupted it.
-func retry(f func() (int, error)) (int, error) {
-	for {
-		n, err := f()
-		if err != syscall.EINTR {
-			return n, err
+// trySend writes until nothing is left or the socket takes no more, and reports
+// whether it need not wait.
+func (s *socket) trySend(fd uintptr) bool {
+	for len(s.in.out) > 0 {
+		n, err := send(int(fd), s.in.out)
+		switch {
+		case err == syscall.EINTR:
+		case err == syscall.EAGAIN:
+			return false
+		case err != nil:
+			s.in.fail = os.NewSyscallError("write", err)
+			return true
+		default:
+			s.in.out = s.in.out[n:]
 		}
 	}
+	return true
 }
