@@ -73,6 +73,7 @@ type Client struct {
 
 	once      sync.Once
 	transport http.RoundTripper
+	first     roundTrip
 	fresh     roundTrip // on a new connection
 	shares    bool      // the transport changes nothing in what it sends
 	tells     bool      // its bodies and errors tell of the connection
@@ -82,7 +83,13 @@ type Client struct {
 	prepared map[preparedKey]*http.Request
 }
 
-type roundTrip func(*http.Request) (*http.Response, error)
+// A roundTrip gives an exchange up at its deadline, unless the context has one.
+type roundTrip func(req *http.Request, deadline time.Time) (*http.Response, error)
+
+// byContext is for transports that know a deadline from the context alone.
+func byContext(t http.RoundTripper) roundTrip {
+	return func(req *http.Request, _ time.Time) (*http.Response, error) { return t.RoundTrip(req) }
+}
 
 // errTimeout is the cause by which a request's own time limit is told from the
 // caller's.
@@ -102,9 +109,12 @@ func (c *Client) Do(ctx context.Context, req *api.Request) *Exchange {
 	if timeout <= 0 {
 		timeout = DefaultTimeout
 	}
-	run, cancel := context.WithTimeoutCause(ctx, timeout, errTimeout)
-	defer cancel()
-	x := &exchange{c: c, ex: ex, req: req, hr: hr, parent: ctx, ctx: run}
+	x := &exchange{c: c, ex: ex, req: req, hr: hr, parent: ctx, ctx: ctx, timeout: timeout}
+	if !c.tells {
+		run, cancel := context.WithTimeoutCause(ctx, timeout, errTimeout)
+		defer cancel()
+		x.ctx = run
+	}
 	if f := x.do(); f != nil {
 		f.Message = c.secrets.Redact(f.Message)
 		ex.fail(f)
@@ -130,16 +140,17 @@ func (c *Client) init() {
 		c.transport = &h1.Transport{}
 	}
 	c.shares = true
+	c.first = byContext(c.transport)
 	switch t := c.transport.(type) {
 	case *h1.Transport:
-		c.fresh = t.RoundTripFresh
+		c.first, c.fresh = t.RoundTripUntil, t.RoundTripFresh
 		c.tells = true
 	case *http.Transport:
 		clone := t.Clone()
 		clone.DisableKeepAlives = true
-		c.fresh = clone.RoundTrip
+		c.fresh = byContext(clone)
 	default:
-		c.fresh = t.RoundTrip
+		c.fresh = c.first
 		c.shares = false
 	}
 }
@@ -163,8 +174,9 @@ type exchange struct {
 	parent context.Context
 	ctx    context.Context
 
-	start time.Time
-	trace *trace // of the last attempt, nil where the transport tells
+	timeout time.Duration
+	start   time.Time // of the first attempt
+	trace   *trace    // of the last attempt, nil where the transport tells
 }
 
 // A trace notes what the transport did for one attempt. The hooks run on other
@@ -203,7 +215,7 @@ func (t *trace) hooks() *httptrace.ClientTrace {
 
 func (x *exchange) do() *api.Failure {
 	x.ex.Attempts = 1
-	resp, err := x.roundTrip(x.c.transport.RoundTrip)
+	resp, err := x.roundTrip(x.c.first)
 	if err != nil && x.mayResend(err) {
 		x.ex.Attempts = 2
 		resp, err = x.roundTrip(x.c.fresh)
@@ -270,7 +282,7 @@ func (x *exchange) roundTrip(send roundTrip) (*http.Response, error) {
 		x.start = time.Now()
 		x.ex.Sent = x.start
 	}
-	return send(hr)
+	return send(hr, x.start.Add(x.timeout))
 }
 
 // mayResend reports whether err is the death of a reused connection before any

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"syscall"
+	"time"
 
 	"example.com/tokpace/pkg/api"
 	"example.com/tokpace/pkg/h1"
@@ -22,12 +23,8 @@ func (x *exchange) ended() *api.Failure {
 		return &api.Failure{Class: api.Canceled, Message: "the caller gave up"}
 	case x.parent.Err() != nil:
 		return &api.Failure{Class: api.Timeout, Message: "the caller's deadline passed"}
-	case x.ctx.Err() != nil:
-		timeout := x.c.Timeout
-		if timeout <= 0 {
-			timeout = DefaultTimeout
-		}
-		return &api.Failure{Class: api.Timeout, Message: fmt.Sprintf("no complete answer within %v", timeout)}
+	case x.ctx.Err() != nil, !x.start.IsZero() && !time.Now().Before(x.start.Add(x.timeout)):
+		return &api.Failure{Class: api.Timeout, Message: fmt.Sprintf("no complete answer within %v", x.timeout)}
 	}
 	return nil
 }

@@ -16,12 +16,14 @@ const directRead = 4 << 10
 // A Body is the body of an answer: what http.Response.Body holds. Read and
 // Arrived belong to one goroutine; Close may be called from any.
 type Body struct {
-	t    *Transport
-	c    *conn    // nil once the connection is given away
-	nc   net.Conn // of the socket, for Close
-	ctx  context.Context
-	stop func() bool // ends the watch of ctx; nil if there is nothing to watch
-	up   *upload     // nil unless the request was large
+	t   *Transport
+	c   *conn    // nil once the connection is given away
+	nc  net.Conn // of the socket, for Close
+	ctx context.Context
+	// until is when the exchange is given up; zero: never.
+	until time.Time
+	stop  func() bool // ends the watch of ctx; nil if there is nothing to watch
+	up    *upload     // nil unless the request was large
 
 	kind  bodyKind
 	keep  bool  // the connection may carry another request
@@ -52,8 +54,8 @@ const (
 	bodyClosed
 )
 
-func (b *Body) init(t *Transport, c *conn, ctx context.Context) {
-	b.t, b.c, b.nc, b.ctx = t, c, c.sock.Conn, ctx
+func (b *Body) init(t *Transport, c *conn, ctx context.Context, until time.Time) {
+	b.t, b.c, b.nc, b.ctx, b.until = t, c, c.sock.Conn, ctx, until
 	b.conn = Connection{c.nc.LocalAddr(), c.pooled, c.took}
 	if ctx.Done() != nil {
 		b.stop = context.AfterFunc(ctx, c.interrupt)
@@ -216,6 +218,9 @@ func (b *Body) broken(err error) error {
 func (b *Body) interrupted() error {
 	if b.ctx.Err() != nil {
 		return context.Cause(b.ctx)
+	}
+	if !b.until.IsZero() && !time.Now().Before(b.until) {
+		return context.DeadlineExceeded
 	}
 	if b.up != nil {
 		if err := b.up.failed(); err != nil {

@@ -18,11 +18,24 @@ import (
 
 var errGaveUp = errors.New("gave up")
 
-// giveUp ends contexts after 100 ms in all three ways.
-var giveUp = map[string]struct {
+// An ending gives exchanges up after 100 ms: by the context, or by a deadline if
+// there is no ctx.
+type ending struct {
 	ctx  func(context.Context) (context.Context, context.CancelFunc)
 	want error
-}{
+}
+
+func (e ending) send(t *testing.T, tr *Transport, req *http.Request) (*http.Response, context.CancelFunc, error) {
+	if e.ctx == nil {
+		resp, err := tr.RoundTripUntil(req.WithContext(t.Context()), time.Now().Add(100*time.Millisecond))
+		return resp, func() {}, err
+	}
+	ctx, cancel := e.ctx(t.Context())
+	resp, err := tr.RoundTrip(req.WithContext(ctx))
+	return resp, cancel, err
+}
+
+var giveUp = map[string]ending{
 	"cancel": {func(ctx context.Context) (context.Context, context.CancelFunc) {
 		ctx, cancel := context.WithCancel(ctx)
 		time.AfterFunc(100*time.Millisecond, cancel)
@@ -31,6 +44,7 @@ var giveUp = map[string]struct {
 	"deadline": {func(ctx context.Context) (context.Context, context.CancelFunc) {
 		return context.WithTimeout(ctx, 100*time.Millisecond)
 	}, context.DeadlineExceeded},
+	"until": {nil, context.DeadlineExceeded},
 	"cause": {func(ctx context.Context) (context.Context, context.CancelFunc) {
 		return context.WithTimeoutCause(ctx, 100*time.Millisecond, errGaveUp)
 	}, errGaveUp},
@@ -53,10 +67,9 @@ func TestGivingUp(t *testing.T) {
 		for how, g := range giveUp {
 			t.Run(stage+", "+how, func(t *testing.T) {
 				inBubble(t, &scripted{steps: c.steps, unread: c.body != ""}, func(t *testing.T, tr *Transport) {
-					ctx, cancel := g.ctx(t.Context())
-					defer cancel()
 					start := time.Now()
-					resp, err := tr.RoundTrip(newRequest(t, "POST", memURL, c.body).WithContext(ctx))
+					resp, done, err := g.send(t, tr, newRequest(t, "POST", memURL, c.body))
+					defer done()
 					if c.header {
 						require.NoError(t, err)
 						_, err = io.Copy(io.Discard, resp.Body)
@@ -79,10 +92,9 @@ func TestGivingUpWhileConnecting(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := memnet.Listen() // which nobody serves
 				tr := &Transport{Dial: l.DialContext}
-				ctx, cancel := g.ctx(t.Context())
-				defer cancel()
 				start := time.Now()
-				_, err := tr.RoundTrip(newRequest(t, "GET", memURL, "").WithContext(ctx))
+				_, done, err := g.send(t, tr, newRequest(t, "GET", memURL, ""))
+				defer done()
 				require.ErrorIs(t, err, g.want)
 				require.Equal(t, 100*time.Millisecond, time.Since(start))
 			})
@@ -99,10 +111,9 @@ func TestGivingUpWhileConnecting(t *testing.T) {
 					}
 				}()
 				tr := &Transport{Dial: l.DialContext}
-				ctx, cancel := g.ctx(t.Context())
-				defer cancel()
 				start := time.Now()
-				_, err := tr.RoundTrip(newRequest(t, "GET", "https://mem.invalid/", "").WithContext(ctx))
+				_, done, err := g.send(t, tr, newRequest(t, "GET", "https://mem.invalid/", ""))
+				defer done()
 				require.ErrorIs(t, err, g.want)
 				require.Equal(t, 100*time.Millisecond, time.Since(start))
 				(<-accepted).Close() // it saw the end
@@ -166,5 +177,26 @@ func TestCloseEndsRead(t *testing.T) {
 		_, err = resp.Body.Read(make([]byte, 1))
 		require.Equal(t, http.ErrBodyReadAfterClose, err)
 		require.Zero(t, idle(tr))
+	})
+}
+
+// A deadline that has passed while the connection was idle is not that of the next
+// exchange.
+func TestDeadlineOfAnotherExchange(t *testing.T) {
+	answer := ok + "Content-Length: 1\r\n\r\nx"
+	inBubble(t, &scripted{steps: []step{{0, answer}}}, func(t *testing.T, tr *Transport) {
+		for _, until := range []time.Duration{time.Millisecond, 0, time.Second, time.Millisecond} {
+			var deadline time.Time
+			if until > 0 {
+				deadline = time.Now().Add(until)
+			}
+			resp, err := tr.RoundTripUntil(newRequest(t, "GET", memURL, ""), deadline)
+			require.NoError(t, err)
+			_, err = io.Copy(io.Discard, resp.Body)
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			require.Equal(t, 1, idle(tr))
+			time.Sleep(10 * time.Millisecond)
+		}
 	})
 }

@@ -20,6 +20,7 @@ type conn struct {
 	err error // of the last read, which brought bytes all the same
 
 	took   time.Duration // to open it
+	until  time.Time     // its deadline
 	pooled bool          // it comes from the pool
 	since  time.Time     // it is idle
 	// interrupt ends reads and writes in progress; it is kept because making it
@@ -84,6 +85,14 @@ func (c *conn) secureWith(ctx context.Context, config *tls.Config, trace *httptr
 }
 
 func (c *conn) secure() bool { return c.tls != nil }
+
+// setDeadline sets the deadline of an exchange; the zero time is none.
+func (c *conn) setDeadline(t time.Time) {
+	if !t.Equal(c.until) {
+		c.until = t
+		_ = c.sock.Conn.SetDeadline(t) // a connection that has none is read without
+	}
+}
 
 // close ends a connection in order.
 func (c *conn) close() {

@@ -70,8 +70,8 @@ func (t *Transport) CloseIdleConnections() {
 }
 
 // take returns an idle connection, nil when there is none. Those that the server
-// has closed meanwhile are dropped, where that can be seen.
-func (t *Transport) take(h *host) *conn {
+// has closed meanwhile are dropped, where that can be seen. deadline is the exchange's.
+func (t *Transport) take(h *host, deadline time.Time) *conn {
 	for {
 		t.mu.Lock()
 		last := len(h.idle) - 1
@@ -84,6 +84,7 @@ func (t *Transport) take(h *host) *conn {
 		h.idle = h.idle[:last]
 		t.idle--
 		t.mu.Unlock()
+		c.setDeadline(deadline) // that of the exchange before may have passed
 		if c.sock.usable(c.secure()) {
 			return c
 		}

@@ -168,7 +168,7 @@ func TestFreshConnection(t *testing.T) {
 	s := &scripted{steps: []step{{0, hi}}}
 	inBubble(t, s, func(t *testing.T, tr *Transport) {
 		get(t, tr, memURL)
-		resp, err := tr.RoundTripFresh(newRequest(t, "GET", memURL, ""))
+		resp, err := tr.RoundTripFresh(newRequest(t, "GET", memURL, ""), time.Time{})
 		require.NoError(t, err)
 		_, err = io.ReadAll(resp.Body)
 		require.NoError(t, err)

@@ -19,7 +19,7 @@ type exchange struct {
 	wrote error // why the request could not be written
 }
 
-func (t *Transport) roundTrip(req *http.Request, fresh bool) (*http.Response, error) {
+func (t *Transport) roundTrip(req *http.Request, fresh bool, deadline time.Time) (*http.Response, error) {
 	ctx := req.Context()
 	if ctx.Err() != nil {
 		closeBody(req)
@@ -40,7 +40,7 @@ func (t *Transport) roundTrip(req *http.Request, fresh bool) (*http.Response, er
 		return nil, err
 	}
 	trace := httptrace.ContextClientTrace(ctx)
-	c, err := t.acquire(ctx, h, fresh, trace)
+	c, err := t.acquire(ctx, h, fresh, deadline, trace)
 	if err != nil {
 		putHead(m.head)
 		closeBody(req)
@@ -48,7 +48,7 @@ func (t *Transport) roundTrip(req *http.Request, fresh bool) (*http.Response, er
 	}
 	x := &exchange{trace: trace}
 	x.resp.Request = req
-	x.body.init(t, c, ctx)
+	x.body.init(t, c, ctx, deadline)
 	c.sock.begin()
 	if m.whole() {
 		_, x.wrote = c.nc.Write(*m.head)
@@ -68,15 +68,20 @@ func (t *Transport) roundTrip(req *http.Request, fresh bool) (*http.Response, er
 }
 
 // acquire takes a connection from the pool or opens one.
-func (t *Transport) acquire(ctx context.Context, h *host, fresh bool, trace *httptrace.ClientTrace) (*conn, error) {
+func (t *Transport) acquire(ctx context.Context, h *host, fresh bool, deadline time.Time, trace *httptrace.ClientTrace) (*conn, error) {
 	if trace != nil && trace.GetConn != nil {
 		trace.GetConn(h.addr)
 	}
 	var c *conn
 	if !fresh {
-		c = t.take(h)
+		c = t.take(h, deadline)
 	}
 	if c == nil {
+		if !deadline.IsZero() {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithDeadline(ctx, deadline)
+			defer cancel()
+		}
 		var err error
 		if c, err = t.connect(ctx, h, trace); err != nil {
 			if ctx.Err() != nil {
@@ -84,6 +89,7 @@ func (t *Transport) acquire(ctx context.Context, h *host, fresh bool, trace *htt
 			}
 			return nil, &ConnectError{err}
 		}
+		c.setDeadline(deadline)
 	}
 	if trace != nil && trace.GotConn != nil {
 		info := httptrace.GotConnInfo{Conn: c.nc, Reused: c.pooled, WasIdle: c.pooled}

@@ -107,12 +107,20 @@ type Transport struct {
 // RoundTrip has returned. A body of unknown length (ContentLength -1, or 0 with a
 // body that is not http.NoBody) is sent in chunks.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	return t.roundTrip(req, false)
+	return t.roundTrip(req, false, time.Time{})
 }
 
-// RoundTripFresh is RoundTrip on a new connection, also when idle ones are there.
-func (t *Transport) RoundTripFresh(req *http.Request) (*http.Response, error) {
-	return t.roundTrip(req, true)
+// RoundTripUntil is RoundTrip with a time at which all of the exchange must be done,
+// the reading of its body too: what is not is given up, with context.DeadlineExceeded. A
+// context with a deadline does the same and costs a tenth of a short exchange.
+func (t *Transport) RoundTripUntil(req *http.Request, deadline time.Time) (*http.Response, error) {
+	return t.roundTrip(req, false, deadline)
+}
+
+// RoundTripFresh is RoundTripUntil on a new connection, also when idle ones are there.
+// The zero time is no deadline.
+func (t *Transport) RoundTripFresh(req *http.Request, deadline time.Time) (*http.Response, error) {
+	return t.roundTrip(req, true, deadline)
 }
 
 func (t *Transport) maxHeaderBytes() int {
