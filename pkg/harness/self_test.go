@@ -34,20 +34,24 @@ type lateTransport struct {
 func (l lateTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := l.RoundTripper.RoundTrip(req)
 	if err == nil && req.Method == http.MethodPost {
-		resp.Body = lateBody{resp.Body, l.by}
+		resp.Body = &lateBody{ReadCloser: resp.Body, by: l.by}
 	}
 	return resp, err
 }
 
 type lateBody struct {
 	io.ReadCloser
-	by time.Duration
+	by    time.Duration
+	slept time.Time // until then
 }
 
-func (b lateBody) Read(p []byte) (int, error) {
+func (b *lateBody) Read(p []byte) (int, error) {
+	begun := time.Now()
 	n, err := b.ReadCloser.Read(p)
-	if n > 0 {
+	// What is there when it has just slept came together with what it slept for.
+	if there := b.slept.Equal(begun) && b.slept.Equal(time.Now()); n > 0 && !there {
 		time.Sleep(b.by) // virtual
+		b.slept = time.Now()
 	}
 	return n, err
 }
